@@ -1,0 +1,50 @@
+"""fastspml: learn from networks which attributes make nodes link, and predict the links of nodes never seen before."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+# Where each public name lives. A module is imported when one of its names is first touched, so that
+# `import fastspml` costs nothing and the command line can answer without the compiler.
+_HOMES = {
+    "Network": "network",
+    "Split": "network",
+    "split_networks": "network",
+    "share_vocabulary": "network",
+    "synthetic_networks": "synthetic",
+    "Weighting": "weighting",
+    "Metric": "metric",
+    "SPML": "spml",
+    "MTSPML": "mtspml",
+    "Progress": "learner",
+    "read_networks": "store",
+    "write_networks": "store",
+    "save_model": "store",
+    "load_model": "store",
+    "link_auc": "evaluate",
+    "link_quality": "evaluate",
+    "LinkQuality": "evaluate",
+    "LinkIndex": "predict",
+    "connect": "predict",
+}
+_MODULES = ("baselines", "datasets")
+
+__all__ = ["__version__", *_HOMES, *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(f"fastspml.{_HOMES[name]}"), name)
+    elif name in _MODULES:
+        value = import_module(f"fastspml.{name}")
+    else:
+        raise AttributeError(f"module 'fastspml' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,82 @@
+"""A barrier for threads that are inside a kernel: spinning on two atomic counters, without the GIL.
+
+Numba has no atomics for CPU arrays, so the three operations needed are written as LLVM instructions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from fastspml.kernels.jit import kernel
+
+ARRIVED, GENERATION, BROKEN = 0, 1, 2
+SPINS_BEFORE_YIELD = 2_000  # some microseconds; a batch worth splitting takes longer, a lost time slice much longer
+
+
+def new_barrier() -> np.ndarray:
+    """Return the state of a barrier: threads arrived, generation, and whether some thread has failed."""
+    return np.zeros(3, dtype=np.int64)
+
+
+def _element(context, builder, signature, args):
+    """Return the address of array[position], the first two arguments of an intrinsic."""
+    array_type, array = signature.args[0], args[0]
+    array = context.make_array(array_type)(context, builder, array)
+    position = context.cast(builder, args[1], signature.args[1], types.intp)
+    return cgutils.get_item_pointer(context, builder, array_type, array, [position], wraparound=False)
+
+
+@intrinsic
+def atomic_add(typing_context, array, position, value):
+    """Add to an int64 element as one step; return what it was before."""
+
+    def generate(context, builder, signature, args):
+        return builder.atomic_rmw("add", _element(context, builder, signature, args), args[2], "seq_cst")
+
+    return types.int64(array, position, types.int64), generate
+
+
+@intrinsic
+def atomic_load(typing_context, array, position):
+    """Read an int64 element that other threads write."""
+
+    def generate(context, builder, signature, args):
+        return builder.load_atomic(_element(context, builder, signature, args), "seq_cst", 8)
+
+    return types.int64(array, position), generate
+
+
+@intrinsic
+def yield_processor(typing_context):
+    """Let another thread run (POSIX sched_yield)."""
+
+    def generate(context, builder, signature, args):
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.IntType(32), []), "sched_yield")
+        builder.call(function, [])
+        return context.get_dummy_value()
+
+    return types.none(), generate
+
+
+@kernel
+def wait(barrier, n_threads):
+    """Return once all n_threads are here; False if one of them has failed and will never come."""
+    if n_threads == 1:
+        return True
+    generation = atomic_load(barrier, GENERATION)
+    if atomic_add(barrier, ARRIVED, 1) == n_threads - 1:
+        atomic_add(barrier, ARRIVED, -n_threads)
+        atomic_add(barrier, GENERATION, 1)
+        return True
+    spins = 0
+    while atomic_load(barrier, GENERATION) == generation:
+        spins += 1
+        if spins > SPINS_BEFORE_YIELD:
+            if atomic_load(barrier, BROKEN) != 0:
+                return False
+            yield_processor()
+    return True

@@ -1,0 +1,163 @@
+"""Diagonal metrics: the gap of a triplet and its subgradient in one walk over the rows of l and j.
+
+Totals have a column per metric: 0 is the common one (SPML has no other), `own` the task's, or 0 for none. They lie
+side by side, so that the weights a task needs for a word share a cache line.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fastspml.kernels.draws import count_below
+from fastspml.kernels.jit import kernel
+
+ZERO, ONE = np.uint64(0), np.uint64(1)
+
+
+@kernel
+def scatter_doubled(indptr, indices, data, i, doubled):
+    """Write 2 x_i into doubled, (d,), in place; it is zero before."""
+    for p in range(indptr[i], indptr[i + ONE]):
+        doubled[indices[p]] = 2.0 * data[p]
+
+
+@kernel
+def clear_doubled(indptr, indices, i, doubled):
+    """Set doubled back to zero, in place."""
+    for p in range(indptr[i], indptr[i + ONE]):
+        doubled[indices[p]] = 0.0
+
+
+@kernel
+def walk_row(indptr, indices, data, row, totals, own, prior, common_scale, own_scale, is_clipped, doubled, grads, at):
+    """Return the sum of w_f x (x - 2 x_i) over a row; the terms x (x - 2 x_i) go to grads from at on, in place."""
+    weighted_sum = 0.0
+    for p in range(indptr[row], indptr[row + ONE]):
+        f = indices[p]
+        x = np.float64(data[p])
+        grad = x * (x - doubled[f])
+        weight = prior + common_scale * totals[f, ZERO]
+        if own > ZERO:
+            weight += own_scale * totals[f, own]
+        if is_clipped and weight < 0.0:
+            weight = 0.0
+        grads[at] = grad
+        at += ONE
+        weighted_sum += weight * grad
+    return weighted_sum
+
+
+@kernel
+def gap_diagonal(
+    indptr, indices, data, i, j, l, totals, own, prior, common_scale, own_scale, is_clipped, doubled, grads, at
+):
+    """Return d(i,l) - d(i,j) under the weights prior + common_scale V_0 + own_scale V_own, clipped at zero if asked.
+
+    The words of x_i alone cancel, so only those of l and j are walked; their subgradients are left in grads from at
+    on, first l's, then j's (without its minus sign). doubled, (d,), is zero before and after.
+    """
+    scatter_doubled(indptr, indices, data, i, doubled)
+    n_words = indptr[l + ONE] - indptr[l]
+    linked = walk_row(
+        indptr, indices, data, l, totals, own, prior, common_scale, own_scale, is_clipped, doubled, grads, at
+    )
+    unlinked = walk_row(
+        indptr, indices, data, j, totals, own, prior, common_scale, own_scale, is_clipped, doubled, grads, at + n_words
+    )
+    clear_doubled(indptr, indices, i, doubled)
+    return linked - unlinked
+
+
+@kernel
+def gradient_diagonal(indptr, indices, data, i, j, l, doubled, grads, at):
+    """Leave the subgradients of a triplet in grads from at on, as gap_diagonal does."""
+    scatter_doubled(indptr, indices, data, i, doubled)
+    for row in (l, j):
+        for p in range(indptr[row], indptr[row + ONE]):
+            x = np.float64(data[p])
+            grads[at] = x * (x - doubled[indices[p]])
+            at += ONE
+    clear_doubled(indptr, indices, i, doubled)
+
+
+@kernel
+def add_row(indptr, indices, row, first, last, own, scale, harmonic, grads, at, totals, moments, touched):
+    """Add scale times a row's subgradients to the totals of the words first..last - 1; return how many entries.
+
+    moments (the same shape, or empty) gets each change times the harmonic number. touched[1:] lists the entries
+    changed, touched[0] counts them; it stops counting beyond its length, which tells that the list is not complete.
+    """
+    start, end = indptr[row], indptr[row + ONE]
+    low = start + count_below(indices, start, end, first)
+    n_columns = np.uint64(totals.shape[1])
+    averages = moments.size > 0
+    tracks = touched.size > 0
+    p = low
+    while p < end and indices[p] < last:
+        f = np.uint64(indices[p])
+        change = scale * grads[at + (p - start)]
+        totals[f, ZERO] += change
+        if own > ZERO:
+            totals[f, own] += change
+        if averages:
+            moments[f, ZERO] += change * harmonic
+            if own > ZERO:
+                moments[f, own] += change * harmonic
+        if tracks:
+            note_touched(touched, f * n_columns)
+            if own > ZERO:
+                note_touched(touched, f * n_columns + own)
+        p += ONE
+    return (p - low) * (ONE + np.uint64(own > ZERO))
+
+
+@kernel
+def note_touched(touched, entry):
+    """Append an entry to the list of touched ones, in place, or note that the list has overflowed."""
+    n_touched = touched[ZERO] + ONE
+    if n_touched < np.uint64(touched.size):
+        touched[n_touched] = entry
+        touched[ZERO] = n_touched
+    else:
+        touched[ZERO] = np.uint64(touched.size)
+
+
+@kernel
+def add_diagonal(
+    indptr, indices, j, l, first, last, own, share, harmonic, grads, at, totals, moments, touched
+):
+    """Subtract share times a violated triplet's subgradient from the totals, words first..last - 1 only, in place."""
+    n_entries = add_row(indptr, indices, l, first, last, own, -share, harmonic, grads, at, totals, moments, touched)
+    at += indptr[l + ONE] - indptr[l]
+    return n_entries + add_row(
+        indptr, indices, j, first, last, own, share, harmonic, grads, at, totals, moments, touched
+    )
+
+
+@kernel
+def clip_entry(flat_totals, flat_moments, entry, floor, harmonic):
+    """Raise one total to its floor, in place."""
+    lack = floor - flat_totals[entry]
+    if lack > 0.0:
+        flat_totals[entry] = floor
+        if flat_moments.size > 0:
+            flat_moments[entry] += lack * harmonic
+
+
+@kernel
+def clip_diagonal(first, last, floors, harmonic, totals, moments, touched):
+    """Project: raise the totals of the words first..last - 1 to the floor of their column, in place.
+
+    A weight is prior + V / (reg t), so its floor 0 is V = -prior reg t. That floor only sinks as t grows: what was not
+    touched since the last projection cannot be below it, and only the touched entries are looked at.
+    """
+    n_columns = np.uint64(totals.shape[1])
+    flat_totals, flat_moments = totals.ravel(), moments.ravel()
+    n_touched = touched[ZERO]
+    if n_touched < np.uint64(touched.size):
+        for k in range(ONE, n_touched + ONE):
+            clip_entry(flat_totals, flat_moments, touched[k], floors[touched[k] % n_columns], harmonic)
+    else:
+        for entry in range(first * n_columns, last * n_columns):
+            clip_entry(flat_totals, flat_moments, entry, floors[entry % n_columns], harmonic)
+    touched[ZERO] = ZERO

@@ -1,0 +1,167 @@
+"""Drawing triplets: exactly uniform over S, each a pure function of (seed, pool, iteration, position).
+
+There is no generator state. A triplet has a key of its own, and its random words are the key's successors mixed
+by the finaliser of SplitMix64; so any thread, chunk or machine draws the same triplet for the same four numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fastspml.kernels.jit import kernel
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # the odd increment of SplitMix64, 2^64 / golden ratio
+ZERO, ONE = np.uint64(0), np.uint64(1)
+LOW_HALF, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
+
+
+@kernel
+def mix(word):
+    """Return 64 well-mixed bits of a 64-bit word; a bijection."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@kernel
+def iteration_key(seed, pool, t):
+    """Return the key that all triplets of iteration t of a pool share; all arguments uint64."""
+    key = mix(seed + GOLDEN)
+    key = mix(key + (pool + ONE) * GOLDEN)
+    return mix(key + t * GOLDEN)
+
+
+@kernel
+def multiply_wide(a, b):
+    """Return the high and the low 64 bits of the product of two uint64."""
+    a_low, a_high = a & LOW_HALF, a >> HALF
+    b_low, b_high = b & LOW_HALF, b >> HALF
+    low = a_low * b_low
+    middle = a_high * b_low + (low >> HALF)
+    carry = (middle & LOW_HALF) + a_low * b_high
+    return a_high * b_high + (middle >> HALF) + (carry >> HALF), a * b
+
+
+@kernel
+def bounded(key, n, bound):
+    """Return a number below bound, without bias (Lemire 2019), and the position of the next unused word."""
+    value, low = multiply_wide(mix(key + (n + ONE) * GOLDEN), bound)
+    n += ONE
+    if low < bound:
+        threshold = (ZERO - bound) % bound
+        while low < threshold:
+            value, low = multiply_wide(mix(key + (n + ONE) * GOLDEN), bound)
+            n += ONE
+    return value, n
+
+
+@kernel
+def last_not_above(starts, value, first, last):
+    """Return the last position p of first..last - 1 with starts[p] <= value; starts is sorted."""
+    while last - first > ONE:
+        middle = (first + last) >> ONE
+        if starts[middle] <= value:
+            first = middle
+        else:
+            last = middle
+    return first
+
+
+@kernel
+def count_below(indices, start, end, value):
+    """Return how many of the sorted indices[start:end] are smaller than value."""
+    low, high = start, end
+    while low < high:
+        middle = (low + high) >> ONE
+        if indices[middle] < value:
+            low = middle + ONE
+        else:
+            high = middle
+    return low - start
+
+
+@kernel
+def is_linked(adj_indptr, adj_indices, node, j):
+    """Tell whether the stacked node has a link to node j of its task."""
+    start, end = adj_indptr[node], adj_indptr[node + ONE]
+    p = start + count_below(adj_indices, start, end, j)
+    return p < end and adj_indices[p] == j
+
+
+@kernel
+def draw_by_rejection(stack, first_task, last_task, n_largest, key):
+    """Draw a link of the pool and a node until the node is a non-neighbour; return task, i, j, l."""
+    first_link, last_link = stack.link_starts[first_task], stack.link_starts[last_task]
+    n = ZERO
+    while True:
+        p, n = bounded(key, n, last_link - first_link)
+        j, n = bounded(key, n, n_largest)
+        p += first_link
+        q = last_not_above(stack.link_starts, p, first_task, last_task)
+        if j >= stack.node_starts[q + ONE] - stack.node_starts[q]:
+            continue
+        node = np.uint64(stack.link_sources[p])
+        i = node - stack.node_starts[q]
+        # Both are thrown away together: keeping the link and drawing j again would favour hubs.
+        if j != i and not is_linked(stack.adj_indptr, stack.adj_indices, node, j):
+            return q, i, j, np.uint64(stack.adj_indices[p])
+
+
+@kernel
+def draw_by_number(stack, first_task, last_task, key):
+    """Draw the number of a triplet of the pool and find the triplet; return task, i, j, l."""
+    first_node, last_node = stack.node_starts[first_task], stack.node_starts[last_task]
+    first_triplet = stack.triplet_starts[first_node]
+    number, _ = bounded(key, ZERO, stack.triplet_starts[last_node] - first_triplet)
+    number += first_triplet
+    node = last_not_above(stack.triplet_starts, number, first_node, last_node)
+    q = last_not_above(stack.node_starts, node, first_task, last_task)
+    i = node - stack.node_starts[q]
+    start, end = stack.adj_indptr[node], stack.adj_indptr[node + ONE]
+    n_non_neighbours = stack.node_starts[q + ONE] - stack.node_starts[q] - ONE - (end - start)
+    number -= stack.triplet_starts[node]
+    l = np.uint64(stack.adj_indices[start + number // n_non_neighbours])
+    rank = number % n_non_neighbours
+    return q, i, rank + count_excluded(stack.adj_indices, start, end, i, rank), l
+
+
+@kernel
+def count_excluded(adj_indices, start, end, i, rank):
+    """Return how many of i and its neighbours come before the non-neighbour of that rank.
+
+    Excluded node e, counted from 0 in ascending order, comes before it if the node less e is not above the rank.
+    """
+    n_before_i = count_below(adj_indices, start, end, i)
+    low, high = ZERO, end - start + ONE
+    while low < high:
+        e = (low + high) >> ONE
+        if e < n_before_i:
+            node = np.uint64(adj_indices[start + e])
+        elif e == n_before_i:
+            node = i
+        else:
+            node = np.uint64(adj_indices[start + e - ONE])
+        if node - e <= rank:
+            low = e + ONE
+        else:
+            high = e
+    return low
+
+
+@kernel
+def draw_triplet(stack, pool, key, b):
+    """Draw triplet b under an iteration's key, uniformly from the S of a pool; return task, i, j, l (uint64)."""
+    key = mix(key + (b + ONE) * GOLDEN)
+    first_task, last_task = stack.pool_starts[pool], stack.pool_starts[pool + ONE]
+    if stack.draws_by_number[pool]:
+        return draw_by_number(stack, first_task, last_task, key)
+    return draw_by_rejection(stack, first_task, last_task, stack.pool_sizes[pool], key)
+
+
+@kernel
+def sample_triplets(stack, pool, seed, t, triplets):
+    """Fill triplets, int64 (m, 4), with task, i, j, l of positions 0..m - 1 of iteration t."""
+    key = iteration_key(seed, pool, t)
+    for b in range(len(triplets)):
+        q, i, j, l = draw_triplet(stack, pool, key, np.uint64(b))
+        triplets[b, 0], triplets[b, 1], triplets[b, 2], triplets[b, 3] = q, i, j, l

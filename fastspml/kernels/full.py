@@ -1,0 +1,105 @@
+"""Full metrics: one merge of two rows, then small loops over (words x words) entries of a packed lower triangle.
+
+Entry (f, g), g <= f, of a symmetric matrix stands at f (f + 1) / 2 + g; outer products are never materialised.
+Totals have a column per metric, as in diagonal.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fastspml.kernels.draws import count_below
+from fastspml.kernels.jit import kernel
+
+ZERO, ONE = np.uint64(0), np.uint64(1)
+
+
+@kernel
+def row_diff(indptr, indices, data, row, other, features, values, at):
+    """Write the nonzeros of x_row - x_other, sorted, to features and values from at on; return how many."""
+    p, p_end = indptr[row], indptr[row + ONE]
+    r, r_end = indptr[other], indptr[other + ONE]
+    first = at
+    while p < p_end or r < r_end:
+        if r >= r_end or (p < p_end and indices[p] < indices[r]):
+            features[at], value = indices[p], np.float64(data[p])
+            p += ONE
+        elif p >= p_end or indices[r] < indices[p]:
+            features[at], value = indices[r], -np.float64(data[r])
+            r += ONE
+        else:
+            features[at], value = indices[p], np.float64(data[p]) - np.float64(data[r])
+            p += ONE
+            r += ONE
+        if value != 0.0:
+            values[at] = value
+            at += ONE
+    return at - first
+
+
+@kernel
+def row_start(f):
+    """Return where row f of the packed triangle starts."""
+    return (f * (f + ONE)) >> ONE
+
+
+@kernel
+def quad_full(features, values, at, n, totals, own, prior, common_scale, own_scale):
+    """Return x'Mx, M = prior I + common_scale V_0 + own_scale V_own, for the sparse x in features, values[at:at + n]."""
+    common, task, norm = 0.0, 0.0, 0.0
+    for a in range(at, at + n):
+        base, x = row_start(np.uint64(features[a])), values[a]
+        common_row, task_row = 0.0, 0.0
+        for b in range(at, a):
+            entry = base + features[b]
+            common_row += values[b] * totals[entry, ZERO]
+            if own > ZERO:
+                task_row += values[b] * totals[entry, own]
+        entry = base + features[a]
+        common += x * (2.0 * common_row + x * totals[entry, ZERO])
+        if own > ZERO:
+            task += x * (2.0 * task_row + x * totals[entry, own])
+        norm += x * x
+    return prior * norm + common_scale * common + own_scale * task
+
+
+@kernel
+def gap_full(indptr, indices, data, i, j, l, totals, own, prior, common_scale, own_scale, features, values, at):
+    """Return d(i,l) - d(i,j) and the lengths of x_i - x_l and x_i - x_j, which are left in features, values from at on."""
+    n_linked = row_diff(indptr, indices, data, i, l, features, values, at)
+    n_unlinked = row_diff(indptr, indices, data, i, j, features, values, at + n_linked)
+    linked = quad_full(features, values, at, n_linked, totals, own, prior, common_scale, own_scale)
+    unlinked = quad_full(features, values, at + n_linked, n_unlinked, totals, own, prior, common_scale, own_scale)
+    return linked - unlinked, n_linked, n_unlinked
+
+
+@kernel
+def add_outer_full(features, values, at, n, first, last, own, scale, harmonic, totals, moments):
+    """Add scale x x' to the rows first..last - 1 of the packed totals, in place; return how many entries."""
+    averages = moments.size > 0
+    n_entries = ZERO
+    a = at + count_below(features, at, at + n, first)
+    while a < at + n and features[a] < last:
+        base, scaled = row_start(np.uint64(features[a])), scale * values[a]
+        for b in range(at, a + ONE):
+            entry = base + features[b]
+            change = scaled * values[b]
+            totals[entry, ZERO] += change
+            if own > ZERO:
+                totals[entry, own] += change
+            if averages:
+                moments[entry, ZERO] += change * harmonic
+                if own > ZERO:
+                    moments[entry, own] += change * harmonic
+        a += ONE
+        n_entries += a - at
+    return n_entries * (ONE + np.uint64(own > ZERO))
+
+
+@kernel
+def add_full(features, values, at, n_linked, n_unlinked, first, last, own, share, harmonic, totals, moments):
+    """Subtract share times a violated triplet's subgradient from rows first..last - 1 of the totals, in place."""
+    n_entries = add_outer_full(features, values, at, n_linked, first, last, own, -share, harmonic, totals, moments)
+    return n_entries + add_outer_full(
+        features, values, at + n_linked, n_unlinked, first, last, own, share, harmonic, totals, moments
+    )

@@ -1,0 +1,156 @@
+"""The loop of Algorithms 1 and 2 over a chunk of iterations: draw, judge, add, project.
+
+Every thread runs the same loop over the same iterations. It judges its share of an iteration's triplets at the
+totals as they stand, all threads meet, and it then adds ALL violated triplets, in triplet order, to its share of the
+words. An entry thus sees the same additions in the same order whatever the number of threads.
+
+`features`, a buffer that only a full metric needs, is None for a diagonal one: numba then compiles that form alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fastspml.kernels.barrier import wait
+from fastspml.kernels.diagonal import add_diagonal, clip_diagonal, gap_diagonal, gradient_diagonal
+from fastspml.kernels.draws import draw_triplet, iteration_key
+from fastspml.kernels.full import add_full, gap_full, row_diff
+from fastspml.kernels.jit import kernel
+
+ZERO, ONE = np.uint64(0), np.uint64(1)
+NOT_VIOLATED, RECOMPUTE = -1, -2  # places[k] otherwise tells where triplet k's subgradient is kept
+JUDGED, VIOLATED, WORDS, ENTRIES, BAD_ITERATION = 0, 1, 2, 3, 4  # columns of the work counters
+N_COUNTERS = 5
+
+
+@kernel
+def draw_share(stack, settings, t, first, last, rows):
+    """Draw triplets first..last - 1 of iteration t (pool by pool) as rows of attributes: i, j, l."""
+    for k in range(first, last):
+        pool, b = k // settings.batch_size, k % settings.batch_size
+        if b == ZERO or k == first:
+            key = iteration_key(settings.seed, pool, t)
+        q, i, j, l = draw_triplet(stack, pool, key, b)
+        start = stack.feature_starts[q]
+        rows[k, 0], rows[k, 1], rows[k, 2] = start + i, start + j, start + l
+
+
+@kernel
+def judge_share(stack, settings, t, first, last, judged, work, features, thread, counters):
+    """Judge triplets first..last - 1 at the metrics of iteration t - 1; keep the violated ones' subgradients."""
+    indptr, indices, data = stack.indptr, stack.indices, stack.data
+    values, doubled = work.values[thread], work.doubled[thread]
+    at = ZERO
+    for k in range(first, last):
+        i, j, l = work.rows[k, 0], work.rows[k, 1], work.rows[k, 2]
+        own = k // settings.batch_size + ONE if settings.has_tasks else ZERO
+        if settings.judges_given:
+            prior, common_scale, own_scale = 0.0, 0.0, 1.0
+        elif t == ONE:
+            prior, common_scale, own_scale = settings.start, 0.0, 0.0
+        else:
+            prior = settings.prior
+            common_scale = 1.0 / (settings.regs[ZERO] * (t - ONE))
+            own_scale = 1.0 / (settings.regs[own] * (t - ONE))
+        n_linked, n_unlinked = indptr[l + ONE] - indptr[l], indptr[j + ONE] - indptr[j]
+        counters[WORDS] += indptr[i + ONE] - indptr[i] + n_linked + n_unlinked
+        if features is None:
+            is_clipped = settings.clip_sums_every > ZERO and t > ONE and (t - ONE) % settings.clip_sums_every == ZERO
+            gap = gap_diagonal(
+                indptr, indices, data, i, j, l, judged, own, prior, common_scale, own_scale, is_clipped, doubled,
+                values, at,
+            )  # fmt: skip
+        else:
+            gap, n_linked, n_unlinked = gap_full(
+                indptr, indices, data, i, j, l, judged, own, prior, common_scale, own_scale, features[thread], values,
+                at,
+            )  # fmt: skip
+        if not np.isfinite(gap) and counters[BAD_ITERATION] == 0:
+            counters[BAD_ITERATION] = t
+        work.places[k] = NOT_VIOLATED
+        if gap + settings.margin > 0.0:
+            work.lengths[k, 0], work.lengths[k, 1] = n_linked, n_unlinked
+            # The last part of the buffer is only ever for the triplet at hand: past it, recompute rather than grow.
+            if at + n_linked + n_unlinked <= work.n_kept:
+                work.places[k] = at
+                at += n_linked + n_unlinked
+            else:
+                work.places[k] = RECOMPUTE
+            counters[VIOLATED] += 1
+    counters[JUDGED] += last - first
+
+
+@kernel
+def add_share(stack, settings, harmonic, n_triplets, n_threads, thread, work, features, totals, moments, counters):
+    """Add all violated triplets, in order, to this thread's share of the words."""
+    first, last = work.word_bounds[thread], work.word_bounds[thread + 1]
+    share = 1.0 / settings.batch_size
+    judge = 0  # the thread that judged triplet k, whose buffer holds it
+    for k in range(n_triplets):
+        while k >= (n_triplets * np.uint64(judge + 1)) // n_threads:
+            judge += 1
+        if work.places[k] == NOT_VIOLATED:
+            continue
+        i, j, l = work.rows[k, 0], work.rows[k, 1], work.rows[k, 2]
+        own = k // settings.batch_size + ONE if settings.has_tasks else ZERO
+        n_linked, n_unlinked = work.lengths[k, 0], work.lengths[k, 1]
+        is_kept = work.places[k] != RECOMPUTE
+        holder = judge if is_kept else thread
+        values = work.values[holder]
+        at = np.uint64(work.places[k]) if is_kept else work.n_kept
+        if features is None:
+            if not is_kept:
+                gradient_diagonal(stack.indptr, stack.indices, stack.data, i, j, l, work.doubled[thread], values, at)
+            counters[ENTRIES] += add_diagonal(
+                stack.indptr, stack.indices, j, l, first, last, own, share, harmonic, values, at, totals, moments,
+                work.touched[thread],
+            )  # fmt: skip
+        else:
+            if not is_kept:
+                row_diff(stack.indptr, stack.indices, stack.data, i, l, features[holder], values, at)
+                row_diff(stack.indptr, stack.indices, stack.data, i, j, features[holder], values, at + n_linked)
+            counters[ENTRIES] += add_full(
+                features[holder], values, at, n_linked, n_unlinked, first, last, own, share, harmonic, totals, moments
+            )
+
+
+@kernel
+def run_iterations(thread, n_threads, t_first, t_last, stack, settings, judged, totals, moments, harmonic, work,
+                   features, violations, counters):  # fmt: skip
+    """Run iterations t_first..t_last as one of n_threads, in place; return the harmonic number of t_last.
+
+    judged : (entries, metrics), what triplets are judged by; totals itself, or given metrics (settings.judges_given)
+    totals, moments : float64 (entries, metrics), running sums V and U; moments is empty without averaging
+    harmonic : the harmonic number of t_first - 1
+    violations : int64 (t_last - t_first + 1, pools); counters : int64 (n_threads, N_COUNTERS), added to
+    Returns nan when another thread has failed.
+    """
+    n_pools = np.uint64(violations.shape[1])
+    n_triplets = n_pools * settings.batch_size
+    first = (n_triplets * np.uint64(thread)) // np.uint64(n_threads)
+    last = (n_triplets * np.uint64(thread + 1)) // np.uint64(n_threads)
+    for t in range(t_first, t_last + ONE):
+        draw_share(stack, settings, t, first, last, work.rows)
+        judge_share(stack, settings, t, first, last, judged, work, features, thread, counters[thread])
+        if not wait(work.barrier, n_threads):
+            return np.nan
+        add_share(
+            stack, settings, harmonic, n_triplets, np.uint64(n_threads), thread, work, features, totals, moments,
+            counters[thread],
+        )  # fmt: skip
+        if features is None and settings.clip_each_every > ZERO and t % settings.clip_each_every == ZERO:
+            floors = work.floors[thread]
+            for c in range(len(floors)):
+                floors[c] = -settings.priors[c] * settings.regs[c] * t
+            clip_diagonal(
+                work.word_bounds[thread], work.word_bounds[thread + 1], floors, harmonic, totals, moments,
+                work.touched[thread],
+            )  # fmt: skip
+        if thread == 0:
+            for k in range(n_triplets):
+                if work.places[k] != NOT_VIOLATED:
+                    violations[t - t_first, k // settings.batch_size] += 1
+        harmonic += 1.0 / t
+        if not wait(work.barrier, n_threads):
+            return np.nan
+    return harmonic

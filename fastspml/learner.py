@@ -1,0 +1,531 @@
+"""What Algorithms 1 and 2 have in common: parameters, the loop over chunks of iterations, and the running totals.
+
+With step size 1/(reg t) the metric of iteration t is P + V / (reg t), V being the running sum of the negated data
+subgradients (DESIGN: fact 1). So V is all there is to keep; a metric is made from it when one is asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import InitVar, dataclass, fields
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+
+from fastspml.kernels import barrier, training
+from fastspml.metric import DiagonalMetric, FullMetric, Metric, project_psd
+from fastspml.network import Network, Stack, as_networks, check_same_features, stack
+from fastspml.weighting import Weighting, as_weighting
+
+logger = logging.getLogger(__name__)
+
+CHUNK_TRIPLETS = 200_000  # judged between two calls of `progress`: some tenths of a second
+MIN_TRIPLETS_PER_THREAD = {"diagonal": 64, "full": 4}  # fewer are judged faster than threads can meet
+KEPT_SUBGRADIENTS = 2**20  # values a thread keeps of violated triplets; beyond it they are computed again
+TOUCHED_SHARE = 8  # one entry in so many may be listed as touched before a projection looks at all of them
+
+Self = TypeVar("Self", bound="Learner")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What `progress` is handed between chunks."""
+
+    iteration: int
+    n_iters: int
+    elapsed_s: float
+    work: dict[str, int]  # since the first iteration: triplets judged and violated, words read, entries changed
+    violations: np.ndarray  # of every iteration of the last chunk, shape (iterations, tasks)
+    violated_share: float  # of the last chunk's triplets
+
+
+@dataclass
+class State:
+    """How far training has come: everything that going on needs, and nothing else."""
+
+    iteration: int
+    totals: np.ndarray  # V, shape (entries, metrics); an entry is a feature, or one of a packed lower triangle
+    moments: np.ndarray  # U, the same shape, or (0, metrics) without averaging
+    harmonic: float
+    violations: np.ndarray  # shape (iterations, pools)
+    work: dict[str, int]
+    columns: np.ndarray | None  # the features that have a row, for a full metric
+
+
+class Settings(NamedTuple):
+    """The parameters of a fit as the kernels see them."""
+
+    seed: np.uint64
+    batch_size: np.uint64
+    margin: float
+    start: float  # the first iteration is judged at start * I
+    prior: float  # what a distance's metric is pulled to: prior * I
+    priors: np.ndarray  # the same for every metric, (metrics,)
+    regs: np.ndarray  # (metrics,)
+    has_tasks: bool  # whether pool q has a metric of its own, in column q + 1
+    clip_each_every: np.uint64  # diagonal: project every metric after so many iterations; 0 is never
+    clip_sums_every: np.uint64  # diagonal: judge at projected sums after so many iterations; 0 is never
+    judges_given: bool  # full: judge by given metrics instead of the totals
+
+
+class Work(NamedTuple):
+    """Memory that the kernels work in, sized once."""
+
+    rows: np.ndarray  # i, j, l of every triplet of an iteration, as rows of attributes
+    places: np.ndarray  # where a violated triplet's subgradient is kept
+    lengths: np.ndarray
+    values: np.ndarray  # (threads, ...): subgradients kept, and room for the one at hand
+    n_kept: np.uint64
+    doubled: np.ndarray  # (threads, d), zero between triplets
+    touched: np.ndarray
+    floors: np.ndarray
+    word_bounds: np.ndarray  # thread k adds to the words word_bounds[k] to word_bounds[k + 1]
+    barrier: np.ndarray
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Learner(ABC):
+    """Parameters that SPML and MTSPML share; see there.
+
+    The parameter `metric` is kept as `form`, because `MTSPML.metric` is the method that returns a task's metric.
+    """
+
+    metric: InitVar[str] = "diagonal"
+    margin: float = 1.0
+    n_iters: int = 5000
+    batch_size: int = 10
+    projection: str | int = "end"
+    average: bool = False
+    weighting: str | Weighting | None = None
+    seed: int = 0
+    n_threads: int = 1
+
+    def __post_init__(self, metric: str) -> None:
+        self.form = metric
+
+    # ---- what an algorithm settles ----
+
+    _is_pooled: ClassVar[bool]  # whether triplets are drawn from all networks together
+    _start: ClassVar[float]  # triplets of the first iteration are judged at this times I
+
+    @abstractmethod
+    def _regs(self, n_tasks: int) -> list[float]:
+        """Return the regularisation weight of every metric; with tasks, the common one first."""
+
+    @abstractmethod
+    def _priors(self, n_tasks: int) -> list[float]:
+        """Return what every metric is pulled to, as a multiple of I."""
+
+    @abstractmethod
+    def _set_learned(self) -> None:
+        """Make the learned attributes from the state."""
+
+    @property
+    def _projects_sums(self) -> bool:
+        """Whether only sums of the common and a task's metric are projected."""
+        return False
+
+    # ---- scikit-learn's habits ----
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name."""
+        return {"metric": self.form} | {parameter.name: getattr(self, parameter.name) for parameter in fields(self)}
+
+    def set_params(self: Self, **params: Any) -> Self:
+        """Set parameters by name; return self."""
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(sorted(known))}.")
+            setattr(self, "form" if name == "metric" else name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = type(self)().get_params()
+        changed = {name: value for name, value in self.get_params().items() if value != defaults[name]}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+    # ---- training ----
+
+    def fit(
+        self: Self, networks: Network | Sequence[Network], progress: Callable[[Progress], Any] | None = None
+    ) -> Self:
+        """Learn from networks; return self.
+
+        ``progress`` is called with a `Progress` between chunks of iterations; returning True stops there. What was
+        learned so far is kept, and `resume` goes on.
+        """
+        self._check_params()
+        networks = as_networks(networks)
+        self.weighting_: Weighting | None = None
+        if self.weighting is not None:
+            self.weighting_ = as_weighting(self.weighting).fit(networks)
+        networks = self._prepared(networks)
+        self.n_features_ = networks[0].n_features
+        self.task_names_ = [network.name for network in networks]
+        self.vocabulary_ = networks[0].vocabulary
+        self.network_weighting_ = networks[0].weighting
+        self.state_ = self._new_state(networks)
+        return self._train(networks, progress)
+
+    def resume(
+        self: Self, networks: Network | Sequence[Network], progress: Callable[[Progress], Any] | None = None
+    ) -> Self:
+        """Go on with a stopped or loaded fit, on the same networks, until n_iters; the same bits as without the stop."""
+        self._check_fitted()
+        self._check_params()
+        networks = self._prepared(as_networks(networks))
+        names = [network.name for network in networks]
+        if networks[0].n_features != self.n_features_ or names != self.task_names_:
+            raise ValueError(
+                f"this model was trained on {', '.join(self.task_names_)} with {self.n_features_} features; "
+                f"it can go on with those only, got {', '.join(names)} with {networks[0].n_features}."
+            )
+        n_metrics = len(self._regs(len(networks)))
+        if self.state_.totals.shape[1] != n_metrics or bool(len(self.state_.moments)) != self.average:
+            raise ValueError("metric, average and the number of tasks cannot change when training goes on.")
+        if self.state_.iteration > self.n_iters:
+            raise ValueError(
+                f"the model has come to iteration {self.state_.iteration} already, beyond n_iters={self.n_iters}."
+            )
+        return self._train(networks, progress)
+
+    def _prepared(self, networks: list[Network]) -> list[Network]:
+        """Return the networks as they are trained on: weighted, over one vocabulary, weighted alike."""
+        check_same_features(networks)
+        if self.weighting_ is not None:
+            return self.weighting_.transform(networks)
+        for network in networks[1:]:
+            if network.weighting != networks[0].weighting:
+                raise ValueError(f"{networks[0].name!r} and {network.name!r} went through different weightings.")
+        return networks
+
+    def _new_state(self, networks: Sequence[Network]) -> State:
+        n_metrics = len(self._regs(len(networks)))
+        columns = None
+        n_entries = networks[0].n_features
+        if self.form == "full":
+            occurs = np.zeros(n_entries, dtype=bool)
+            for network in networks:
+                occurs[network.features.indices] = True
+            columns = np.flatnonzero(occurs)
+            n_entries = len(columns) * (len(columns) + 1) // 2
+            self._check_memory(len(columns), n_metrics, len(networks))
+        return State(
+            iteration=0,
+            totals=np.zeros((n_entries, n_metrics)),
+            moments=np.zeros((n_entries if self.average else 0, n_metrics)),
+            harmonic=0.0,
+            violations=np.zeros((0, 1 if self._is_pooled else len(networks)), dtype=np.int64),
+            work=dict.fromkeys(("judged", "violated", "words", "entries"), 0),
+            columns=columns,
+        )
+
+    def _check_memory(self, n_words: int, n_metrics: int, n_tasks: int) -> None:
+        triangles = n_metrics * (2 if self.average else 1) / 2
+        squares = n_metrics + 3 + (n_tasks if self._projects_sums else 0)  # the metrics, and room for a projection
+        needed, available = (triangles + squares) * 8 * n_words**2, available_memory()
+        sentence = f"a full metric of {n_words} words takes {needed / 1e9:.1f} GB"
+        logger.info(sentence)
+        if needed > available:
+            raise MemoryError(
+                f"{sentence}, but {available / 1e9:.1f} GB are free; use metric='diagonal' or a smaller vocabulary."
+            )
+
+    def _train(self: Self, networks: list[Network], progress: Callable[[Progress], Any] | None) -> Self:
+        """Run the iterations that are left, chunk by chunk: Python is entered only between chunks."""
+        state, started = self.state_, time.perf_counter()
+        stacked = stack(networks, self._is_pooled, state.columns)
+        n_triplets = state.violations.shape[1] * self.batch_size
+        n_threads = min(self.n_threads, available_threads(), n_triplets // MIN_TRIPLETS_PER_THREAD[self.form])
+        n_threads = max(1, n_threads)
+        settings, work = self._settings(len(networks)), self._work(stacked, state, n_triplets, n_threads)
+        features = np.empty(work.values.shape, stacked.indices.dtype) if self.form == "full" else None
+        violations = [state.violations]
+        with _team(n_threads, work.barrier) as run_on_all:
+            while state.iteration < self.n_iters:
+                last = self._chunk_end(state.iteration, n_triplets)
+                judged, settings = self._judged(settings, state)
+                chunk = np.zeros((last - state.iteration, state.violations.shape[1]), dtype=np.int64)
+                counters = np.zeros((n_threads, training.N_COUNTERS), dtype=np.int64)
+                state.harmonic = run_on_all(
+                    np.uint64(state.iteration + 1), np.uint64(last), stacked, settings, judged, state.totals,
+                    state.moments, state.harmonic, work, features, chunk, counters,
+                )  # fmt: skip
+                self._check_finite(counters)
+                state.iteration = last
+                violations.append(chunk)
+                for column, name in enumerate(state.work):
+                    state.work[name] += int(counters[:, column].sum())
+                if self.form == "full" and not self._projects_sums and self._is_projection_due(last):
+                    self._project_totals(state)
+                if progress is not None:
+                    elapsed_s = time.perf_counter() - started
+                    violated_share = float(chunk.mean()) / self.batch_size
+                    if progress(Progress(last, self.n_iters, elapsed_s, dict(state.work), chunk, violated_share)):
+                        break
+        state.violations = np.concatenate(violations)
+        self._set_learned()
+        return self
+
+    def _chunk_end(self, iteration: int, n_triplets: int) -> int:
+        """Return the last iteration of the next chunk; a full metric is projected in Python, between chunks."""
+        last = min(self.n_iters, iteration + max(1, CHUNK_TRIPLETS // n_triplets))
+        every = self._projection_interval
+        if self.form == "full" and every:
+            if self._projects_sums and iteration and iteration % every == 0:
+                return iteration + 1  # judged at projected sums, which hold for one iteration only
+            last = min(last, (iteration // every + 1) * every)
+        return last
+
+    @property
+    def _projection_interval(self) -> int:
+        """Iterations between projections during training; 0 if there are none."""
+        return {"every": 1, "end": 0, "never": 0}.get(self.projection, self.projection)  # type: ignore[arg-type, return-value]
+
+    def _is_projection_due(self, iteration: int) -> bool:
+        every = self._projection_interval
+        return every > 0 and iteration > 0 and iteration % every == 0
+
+    def _settings(self, n_tasks: int) -> Settings:
+        is_full = self.form == "full"
+        every = np.uint64(0 if is_full else self._projection_interval)
+        priors = np.array(self._priors(n_tasks))
+        return Settings(
+            seed=np.uint64(self.seed),
+            batch_size=np.uint64(self.batch_size),
+            margin=float(self.margin),
+            start=self._start,
+            prior=float(priors[0]),
+            priors=priors,
+            regs=np.array(self._regs(n_tasks), dtype=np.float64),
+            has_tasks=not self._is_pooled,
+            clip_each_every=np.uint64(0) if self._projects_sums else every,
+            clip_sums_every=every if self._projects_sums else np.uint64(0),
+            judges_given=False,
+        )
+
+    def _work(self, stacked: Stack, state: State, n_triplets: int, n_threads: int) -> Work:
+        is_full = self.form == "full"
+        n_words = self.n_features_ if state.columns is None else len(state.columns)
+        longest = int(np.diff(stacked.indptr.view(np.int64)).max(initial=0))
+        at_hand = (4 if is_full else 2) * longest  # two rows, or two differences of two rows
+        n_kept = min(KEPT_SUBGRADIENTS, n_triplets * at_hand)
+        clips = not is_full and self._projection_interval > 0 and not self._projects_sums
+        n_touched = state.totals.size // TOUCHED_SHARE + 1 if clips else 0
+        touched = np.empty((n_threads, n_touched), dtype=np.uint64)
+        touched[:, :1] = n_touched  # the list starts as overflowed: what was touched before is not known
+        return Work(
+            rows=np.zeros((n_triplets, 3), dtype=np.uint64),
+            places=np.zeros(n_triplets, dtype=np.int64),
+            lengths=np.zeros((n_triplets, 2), dtype=np.uint64),
+            values=np.empty((n_threads, n_kept + at_hand)),
+            n_kept=np.uint64(n_kept),
+            doubled=np.zeros((n_threads, 0 if is_full else n_words)),
+            touched=touched,
+            floors=np.zeros((n_threads, state.totals.shape[1])),
+            word_bounds=_word_bounds(stacked.indices, n_words, n_threads, is_full),
+            barrier=barrier.new_barrier(),
+        )
+
+    def _judged(self, settings: Settings, state: State) -> tuple[np.ndarray, Settings]:
+        """Return what the next chunk is judged by: the totals, or sums of full metrics that were just projected."""
+        if not (self.form == "full" and self._projects_sums and self._is_projection_due(state.iteration)):
+            return state.totals, settings._replace(judges_given=False)
+        given = np.zeros_like(state.totals)
+        common = self._plain_part(state, 0)
+        for column in range(1, given.shape[1]):
+            given[:, column] = pack(project_psd(common + self._plain_part(state, column)))
+        return given, settings._replace(judges_given=True)
+
+    def _project_totals(self, state: State) -> None:
+        """Project every full metric of the state, in place."""
+        n_tasks = state.totals.shape[1] - 1
+        for column, (reg, prior) in enumerate(zip(self._regs(n_tasks), self._priors(n_tasks), strict=True)):
+            projected = project_psd(self._plain_part(state, column))
+            _add_to_diagonal(projected, -prior)
+            change = pack(projected) * (reg * state.iteration) - state.totals[:, column]
+            state.totals[:, column] += change
+            if len(state.moments):
+                state.moments[:, column] += change * (state.harmonic - 1.0 / state.iteration)
+
+    def _check_finite(self, counters: np.ndarray) -> None:
+        bad = counters[:, training.BAD_ITERATION]
+        if bad.any():
+            iteration = int(bad[bad > 0].min())
+            raise FloatingPointError(
+                f"metric is not finite after iteration {iteration} (step {1 / (min(self._regs(1)) * iteration):.1e}); "
+                "raise reg or normalise the rows of features."
+            )
+
+    # ---- from totals to metrics ----
+
+    def _plain_part(self, state: State, column: int) -> np.ndarray:
+        """Return M of one column at the state's iteration, unprojected: (d,), or (words, words) for a full one."""
+        n_tasks = state.totals.shape[1] - 1
+        reg, prior = self._regs(n_tasks)[column], self._priors(n_tasks)[column]
+        return _with_prior(state.totals[:, column] / (reg * state.iteration), prior, state.columns is not None)
+
+    def _part(self, state: State, column: int, projects: bool) -> np.ndarray:
+        """Return M of one column as a fit returns it: averaged if asked, projected if `projects`."""
+        if not self.average:
+            part = self._plain_part(state, column)
+        else:
+            n_tasks = state.totals.shape[1] - 1
+            reg, prior = self._regs(n_tasks)[column], self._priors(n_tasks)[column]
+            scale, is_full = reg * state.iteration, state.columns is not None
+            total, moment = state.totals[:, column], state.moments[:, column]
+            if projects and self._projection_interval:  # the last iterate counts as it is after its projection
+                last = _projected(self._plain_part(state, column))
+                change = _without_prior(last, prior, is_full) * scale - total
+                total, moment = total + change, moment + change * (state.harmonic - 1.0 / state.iteration)
+            part = _with_prior((total * state.harmonic - moment) / scale, prior, is_full)
+        return _projected(part) if projects else part
+
+    def _as_metric(self, part: np.ndarray, rest: float) -> Metric:
+        """Return a metric of the model from its numbers; `rest` is the prior of words that were never seen."""
+        context = {
+            "vocabulary": self.vocabulary_,
+            "weighting": self.weighting_ if self.weighting_ is not None else self.network_weighting_,
+            "takes_counts": self.weighting_ is not None,
+        }
+        if part.ndim == 1:
+            return DiagonalMetric(part, **context)
+        return FullMetric(part, self.state_.columns, self.n_features_, rest, **context)
+
+    # ---- checks ----
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "state_"):
+            raise ValueError(f"this {type(self).__name__} has not been fitted; call fit first.")
+
+    def _check_params(self) -> None:
+        if self.form not in ("diagonal", "full"):
+            raise ValueError(f"metric must be 'diagonal' or 'full', got {self.form!r}.")
+        check_number("margin", self.margin)
+        for name in ("n_iters", "batch_size", "n_threads"):
+            value = getattr(self, name)
+            if not _is_whole(value) or value < 1:
+                raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+        if not _is_whole(self.seed) or not 0 <= self.seed < 2**64:
+            raise ValueError(f"seed must be an integer from 0 to 2**64 - 1, got {self.seed!r}.")
+        if self.projection not in ("end", "every", "never") and not (_is_whole(self.projection) and self.projection > 0):  # type: ignore[operator]
+            raise ValueError(
+                f"projection must be 'end', 'every', 'never' or a positive number of iterations, got {self.projection!r}."
+            )
+        if not isinstance(self.average, (bool, np.bool_)):
+            raise ValueError(f"average must be True or False, got {self.average!r}.")
+        if self.weighting is not None:
+            as_weighting(self.weighting)
+
+
+def check_number(name: str, value: Any) -> None:
+    """Refuse what is not a positive, finite number."""
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not is_number or not 0 < value < np.inf:
+        raise ValueError(f"{name} must be a positive number, got {value!r}.")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+# ---- numbers of a metric: (entries,) of a diagonal one, (words, words) of a full one --------------------------------
+
+
+def pack(matrix: np.ndarray) -> np.ndarray:
+    """Return the lower triangle of a symmetric matrix, row by row."""
+    return np.concatenate([matrix[f, : f + 1] for f in range(len(matrix))]) if len(matrix) else np.zeros(0)
+
+
+def unpack(packed: np.ndarray) -> np.ndarray:
+    """Return the symmetric matrix of a packed lower triangle."""
+    n_words = int((np.sqrt(8 * len(packed) + 1) - 1) / 2)
+    matrix = np.empty((n_words, n_words))
+    start = 0
+    for f in range(n_words):
+        matrix[f, : f + 1] = matrix[: f + 1, f] = packed[start : start + f + 1]
+        start += f + 1
+    return matrix
+
+
+def _with_prior(entries: np.ndarray, prior: float, is_full: bool) -> np.ndarray:
+    if not is_full:
+        return prior + entries
+    matrix = unpack(entries)
+    _add_to_diagonal(matrix, prior)
+    return matrix
+
+
+def _without_prior(part: np.ndarray, prior: float, is_full: bool) -> np.ndarray:
+    if not is_full:
+        return part - prior
+    part = part.copy()
+    _add_to_diagonal(part, -prior)
+    return pack(part)
+
+
+def _add_to_diagonal(matrix: np.ndarray, value: float) -> None:
+    matrix[np.diag_indices_from(matrix)] += value
+
+
+def _projected(part: np.ndarray) -> np.ndarray:
+    return np.maximum(part, 0.0) if part.ndim == 1 else project_psd(part)
+
+
+# ---- the machine ----------------------------------------------------------------------------------------------------
+
+
+def available_threads() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def available_memory() -> float:
+    """Return the bytes of memory that are free, or all there are where that cannot be told."""
+    try:
+        with open("/proc/meminfo") as file:
+            free = next(line for line in file if line.startswith("MemAvailable"))
+        return float(free.split()[1]) * 1024
+    except (OSError, StopIteration):
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def _word_bounds(indices: np.ndarray, n_words: int, n_threads: int, is_full: bool) -> np.ndarray:
+    """Return where each thread's share of the words starts and ends, so that all add about as much."""
+    if n_threads == 1:
+        return np.array([0, n_words], dtype=np.uint64)
+    amount = np.cumsum(np.bincount(indices, minlength=n_words)).astype(np.float64)
+    if is_full:  # a row of the triangle costs as much as there are words before it
+        amount **= 2
+    cuts = np.searchsorted(amount, amount[-1] * np.arange(1, n_threads) / n_threads)
+    return np.concatenate([[0], cuts, [n_words]]).astype(np.uint64)
+
+
+@contextmanager
+def _team(n_threads: int, meeting: np.ndarray) -> Iterator[Callable[..., float]]:
+    """Give a function that runs a chunk on so many threads at once, the calling one among them."""
+
+    def run(thread: int, *arguments: Any) -> float:
+        try:
+            return training.run_iterations(thread, n_threads, *arguments)
+        except BaseException:
+            meeting[barrier.BROKEN] = 1  # or the others would wait for ever
+            raise
+
+    with ThreadPoolExecutor(max(1, n_threads - 1), "fastspml") as others:
+
+        def run_on_all(*arguments: Any) -> float:
+            waiting = [others.submit(run, thread, *arguments) for thread in range(1, n_threads)]
+            harmonic = run(0, *arguments)
+            for future in waiting:
+                future.result()
+            return harmonic
+
+        yield run_on_all

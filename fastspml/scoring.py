@@ -1,0 +1,90 @@
+"""Scores of all nodes of a network for given queries under a metric: what ranking, AUC and the objective stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy import sparse
+
+from fastspml.kernels import draws, ranking
+from fastspml.metric import Metric
+from fastspml.network import Network, as_kernel_csr, stack
+
+# Dense scores held at a time; bounds the memory of everything that ranks.
+BLOCK_BYTES = 32 * 2**20
+
+# Drawn triplets whose rows are taken out at a time.
+BLOCK_TRIPLETS = 2**14
+
+
+class NodeScores:
+    """Squared distances from queries to all nodes, less the part d(x, 0) that depends on the query alone.
+
+    For a diagonal metric the attributes are kept word by word (an inverted index), so that a query looks only at the
+    nodes that have a word in common with it.
+    """
+
+    def __init__(self, metric: Metric, network: Network) -> None:
+        self.metric = metric
+        self.rows = metric.attributes(network)
+        self.norms = metric.sqnorms(self.rows)
+        if not metric.is_full:
+            self._words = as_kernel_csr(self.rows.T.tocsr())
+
+    def scores(self, queries: sparse.csr_array) -> np.ndarray:
+        """Return scores of all nodes, shape (n_queries, n_nodes), for weighted query rows."""
+        products = self.metric.product(queries)
+        if self.metric.is_full:
+            return self.norms - 2.0 * (self.rows @ products.T).T
+        scores = np.empty((queries.shape[0], len(self.norms)))
+        ranking.score_nodes(*as_kernel_csr(products), *self._words, self.norms, scores)
+        return scores
+
+    def node_scores(self, nodes: np.ndarray) -> np.ndarray:
+        """Return scores of all nodes, shape (len(nodes), n_nodes), for nodes of the network itself."""
+        return self.scores(self.rows[nodes])
+
+
+def blocks(positions: np.ndarray, n_nodes: int) -> Iterator[np.ndarray]:
+    """Cut positions into blocks whose rows of scores fit the memory set aside for them."""
+    size = max(1, BLOCK_BYTES // (8 * max(1, n_nodes)))
+    for start in range(0, len(positions), size):
+        yield positions[start : start + size]
+
+
+def _hinge_total(metric: Metric, network: Network, margin: float) -> float:
+    """Return the sum of max(gap + margin, 0) over all triplets of a network, without enumerating them."""
+    scorer = NodeScores(metric, network)
+    adj_indptr, adj_indices, _ = as_kernel_csr(network.adjacency)
+    linked = np.flatnonzero(network.degrees).astype(np.uint64)
+    return sum(
+        ranking.hinge_sum(scorer.node_scores(block), block, adj_indptr, adj_indices, margin)
+        for block in blocks(linked, network.n_nodes)
+    )
+
+
+def mean_hinge(
+    metric: Metric, networks: Sequence[Network], margin: float, seed: int, n_triplets: int | None = None
+) -> float:
+    """Return the mean of max(gap + margin, 0) over the triplets of all networks together.
+
+    By default over every one of them, by sorting instead of enumerating; otherwise over so many that are drawn.
+    """
+    stacked = stack(networks, pooled=True)
+    if n_triplets is None:
+        total = sum(_hinge_total(metric, network, margin) for network in networks)
+        return total / sum(network.n_triplets for network in networks)
+    if isinstance(n_triplets, bool) or not isinstance(n_triplets, (int, np.integer)) or n_triplets < 1:
+        raise ValueError(f"n_triplets must be a positive integer or None, got {n_triplets!r}.")
+    drawn = np.empty((n_triplets, 4), dtype=np.int64)
+    draws.sample_triplets(stacked, np.uint64(0), np.uint64(seed), np.uint64(0), drawn)  # training starts at iteration 1
+    total = 0.0
+    for q, network in enumerate(networks):
+        rows = metric.attributes(network)
+        for start in range(0, n_triplets, BLOCK_TRIPLETS):
+            block = drawn[start : start + BLOCK_TRIPLETS]
+            i, j, l = block[block[:, 0] == q, 1:].T
+            gaps = metric.paired_distances(rows[i], rows[l]) - metric.paired_distances(rows[i], rows[j])
+            total += float(np.maximum(gaps + margin, 0.0).sum())
+    return total / n_triplets

@@ -1,0 +1,99 @@
+"""SPML, Algorithm 1 of the paper: one metric that preserves the links of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fastspml.learner import Learner, check_number
+from fastspml.metric import Metric
+from fastspml.network import Network, as_networks
+from fastspml.scoring import mean_hinge
+
+PRIORS = {"zero": 0.0, "identity": 1.0}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SPML(Learner):
+    """Structure preserving metric learning by stochastic subgradient descent.
+
+    Minimises (3) of the paper, over positive semidefinite M,
+
+        reg/2 ||M - P||_F^2 + 1/|S| sum over (i, j, l) in S of max(d(i, l) - d(i, j) + margin, 0),
+
+    S being all triplets of a node i, a node l it is linked to and a node j it is not linked to. A list of networks is
+    pooled (U-SPML of the paper): S is then the disjoint union of theirs.
+
+    Parameters
+    ----------
+    reg : float
+        Weight of the regulariser, lambda in the paper. Iteration t steps by 1/(reg t).
+    metric : {"diagonal", "full"}
+    prior : {"zero", "identity"}
+        P, what the metric is pulled to; the paper's is zero.
+    margin : float
+    n_iters, batch_size : int
+        T iterations, each with the mean over B triplets drawn from S.
+    projection : {"end", "every", "never"} or int
+        When the metric is projected to the cone of positive semidefinite matrices; k is every k iterations and after
+        the last.
+    average : bool
+        Whether the mean of all iterates is returned instead of the last.
+    weighting : None, kind or Weighting
+        None: attributes are taken as they are. Otherwise the model weights, and is handed plain counts at fit and
+        ever after.
+    seed : int
+        The same seed gives the same diagonal metric, bit for bit, on any number of threads.
+    n_threads : int
+        Threads that share the work of large batches; those beyond the machine's are not used.
+
+    Attributes
+    ----------
+    metric_ : Metric
+    violations_ : int array, shape (iterations,)
+        |S+|: how many of each iteration's triplets were violated.
+    n_iters_ : int
+        Iterations done: n_iters, unless `progress` stopped the fit.
+    weighting_ : Weighting or None
+    """
+
+    reg: float = 1e-3
+    prior: str = "zero"
+
+    _is_pooled = True
+    _start = 1.0
+
+    @property
+    def metric(self) -> str:  # type: ignore[override]
+        """The parameter: "diagonal" or "full"; the learned one is `metric_`."""
+        return self.form
+
+    @metric.setter
+    def metric(self, form: str) -> None:
+        self.form = form
+
+    def _regs(self, n_tasks: int) -> list[float]:
+        return [self.reg]
+
+    def _priors(self, n_tasks: int) -> list[float]:
+        return [PRIORS[self.prior]]
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_number("reg", self.reg)
+        if self.prior not in PRIORS:
+            raise ValueError(f"prior must be 'zero' or 'identity', got {self.prior!r}.")
+
+    def _set_learned(self) -> None:
+        part = self._part(self.state_, 0, projects=self.projection != "never")
+        self.metric_: Metric = self._as_metric(part, PRIORS[self.prior])
+        self.violations_: np.ndarray = self.state_.violations[:, 0]
+        self.n_iters_ = self.state_.iteration
+
+    def objective(self, networks: Network | Sequence[Network], n_triplets: int | None = None) -> float:
+        """Return (3) of the learned metric: exactly, or with the mean over so many drawn triplets."""
+        self._check_fitted()
+        regulariser = self.reg / 2.0 * self.metric_.sqnorm_from(PRIORS[self.prior])
+        return regulariser + mean_hinge(self.metric_, as_networks(networks), self.margin, self.seed, n_triplets)

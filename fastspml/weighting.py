@@ -1,0 +1,167 @@
+"""Weighting: from counts to tf-idf, l1, l2 or binary attributes; fitted on training nodes only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, overload
+
+import numpy as np
+from scipy import sparse
+
+from fastspml.network import Network, as_networks, canonical_rows, check_same_features, csr_from_parts, freeze_csr
+
+KINDS = ("tfidf", "none", "binary", "l1", "l2")
+
+
+class Weighting:
+    """How counts become the attributes that a metric compares.
+
+    Parameters
+    ----------
+    kind : {"tfidf", "none", "binary", "l1", "l2"}
+        "tfidf" is (1 + ln count) * ln((1 + n) / (1 + df)) with rows scaled to length 1, where n nodes were fitted on
+        and df of them have the word; "binary" makes every nonzero 1; "l1" and "l2" scale rows to that length.
+
+    Attributes
+    ----------
+    idf_ : array, shape (n_features,)
+        The weight of each word, after fitting "tfidf"; None for the other kinds.
+    n_features_ : int
+    """
+
+    def __init__(self, kind: str = "tfidf") -> None:
+        if kind not in KINDS:
+            raise ValueError(f"kind of weighting must be one of {', '.join(KINDS)}; got {kind!r}.")
+        self.kind = kind
+        self.idf_: np.ndarray | None = None
+        self.n_features_: int | None = None
+
+    def __repr__(self) -> str:
+        fitted = "" if self.n_features_ is None else f", fitted on {self.n_features_:,} features"
+        return f"Weighting({self.kind!r}{fitted})"
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both give the same attributes to the same counts."""
+        if not isinstance(other, Weighting):
+            return NotImplemented
+        return self is other or (
+            (self.kind, self.n_features_) == (other.kind, other.n_features_)
+            and np.array_equal(_or_empty(self.idf_), _or_empty(other.idf_))
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # equality is by content, and the content is set by fit
+
+    def fit(self, networks: Network | Iterable[Network]) -> Weighting:
+        """Learn document frequencies over all nodes of the networks; a node in several tasks counts once."""
+        networks = as_networks(networks)
+        check_same_features(networks)
+        for network in networks:
+            self._check_counts(network)
+        if self.kind == "tfidf":
+            n_nodes, df = document_frequencies(networks)
+            self.idf_ = np.log((1.0 + n_nodes) / (1.0 + df))
+        self.n_features_ = networks[0].n_features
+        return self
+
+    @overload
+    def transform(self, data: Network) -> Network: ...
+    @overload
+    def transform(self, data: Sequence[Network]) -> list[Network]: ...
+    @overload
+    def transform(self, data: Any) -> Any: ...
+    def transform(self, data: Any) -> Any:
+        """Weight a Network, a list of them, or plain attribute rows (sparse or dense, returned as CSR)."""
+        if self.n_features_ is None:
+            raise ValueError(f"this {self.kind!r} weighting has not been fitted; call fit or fit_transform first.")
+        if isinstance(data, Network):
+            return self._transform_networks([data])[0]
+        if isinstance(data, (list, tuple)) and data and isinstance(data[0], Network):
+            return self._transform_networks(as_networks(data))
+        rows = canonical_rows(data, "attributes")
+        self._check_width(rows.shape[1], "attributes")
+        self._check_sign(rows, "attributes")
+        return self._weight(rows)
+
+    def fit_transform(self, networks: Any) -> Any:
+        """Fit on the networks and return them weighted; a list gives a list, a Network a Network."""
+        networks = networks if isinstance(networks, Network) else as_networks(networks)
+        return self.fit(networks).transform(networks)
+
+    def _transform_networks(self, networks: list[Network]) -> list[Network]:
+        weighted: dict[int, sparse.csr_array] = {}  # tasks that share their attributes go on sharing them
+        result = []
+        for network in networks:
+            self._check_counts(network)
+            self._check_width(network.n_features, repr(network.name))
+            key = id(network.features)
+            if key not in weighted:
+                weighted[key] = self._weight(network.features)
+            result.append(network.replace(features=weighted[key], weighting=self))
+        return result
+
+    def _check_counts(self, network: Network) -> None:
+        if network.weighting is not None:
+            raise ValueError(
+                f"{network.name!r} has been weighted already ({network.weighting.kind}); weight plain counts, once."
+            )
+        self._check_sign(network.features, repr(network.name))
+
+    def _check_sign(self, rows: sparse.csr_array, what: str) -> None:
+        if self.kind == "tfidf" and rows.nnz and rows.data.min() < 0:
+            raise ValueError(f"{what} has negative attributes ({rows.data.min()}); tf-idf is for counts.")
+
+    def _check_width(self, n_features: int, what: str) -> None:
+        if n_features != self.n_features_:
+            raise ValueError(f"{what} has {n_features} features, but the weighting was fitted on {self.n_features_}.")
+
+    def _weight(self, rows: sparse.csr_array) -> sparse.csr_array:
+        if self.kind == "none":
+            return rows
+        if self.kind == "binary":
+            values = np.ones(rows.nnz, dtype=np.float32)
+        else:
+            values = rows.data.astype(np.float64)
+            if self.idf_ is not None:
+                values = (1.0 + np.log(values)) * self.idf_[rows.indices]
+            values = _scale_rows(values, rows.indptr, power=1 if self.kind == "l1" else 2)
+        return freeze_csr(csr_from_parts(values, rows.indices, rows.indptr, rows.shape))
+
+
+def document_frequencies(networks: Sequence[Network]) -> tuple[int, np.ndarray]:
+    """Return the number of distinct nodes of the networks, and how many of them have each word."""
+    n_nodes, df = 0, np.zeros(networks[0].n_features, dtype=np.int64)
+    seen: set[Any] = set()
+    for network in networks:
+        indices = network.features.indices
+        n_new = network.n_nodes
+        if network.has_node_names:
+            names = network.nodes.tolist()
+            is_new = np.fromiter((name not in seen for name in names), bool, network.n_nodes)
+            seen.update(names)
+            indices = indices[np.repeat(is_new, np.diff(network.features.indptr))]
+            n_new = int(is_new.sum())
+        df += np.bincount(indices, minlength=network.n_features)
+        n_nodes += n_new
+    return n_nodes, df
+
+
+def as_weighting(weighting: str | Weighting) -> Weighting:
+    """Return a new, unfitted weighting of the kind named, or of the kind of the one given."""
+    if isinstance(weighting, Weighting):
+        weighting = weighting.kind
+    if not isinstance(weighting, str):
+        raise TypeError(f"weighting must be None, a kind of weighting or a Weighting; got {weighting!r}.")
+    return Weighting(weighting)
+
+
+def _scale_rows(values: np.ndarray, indptr: np.ndarray, power: int) -> np.ndarray:
+    """Divide the values of each row by the row's length in the given norm; rows of zeros stay."""
+    counts = np.diff(indptr)
+    rows = np.repeat(np.arange(len(counts)), counts)
+    lengths = np.bincount(rows, weights=np.abs(values) ** power, minlength=len(counts)) ** (1.0 / power)
+    lengths[lengths == 0.0] = 1.0
+    return values / lengths[rows]
+
+
+def _or_empty(array: np.ndarray | None) -> np.ndarray:
+    return np.zeros(0) if array is None else array

@@ -1,0 +1,51 @@
+"""Small seeded networks with everything that goes wrong: an empty row, an isolated node, a hub, twin documents."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+# numba keeps a compiled kernel although a helper in another file has changed: a cache named after all of them does not.
+if "NUMBA_CACHE_DIR" not in os.environ:
+    kernels = sorted((Path(__file__).parent.parent / "fastspml" / "kernels").glob("*.py"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in kernels)).hexdigest()[:16]
+    mode = "checked" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else "plain"
+    os.environ["NUMBA_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / f"fastspml-tests-{os.getuid()}-{digest}-{mode}")
+
+import numpy as np
+import pytest
+
+from fastspml import Network
+
+
+def make_network(seed: int = 0, n_nodes: int = 14, n_features: int = 9, name: str | None = None, **names) -> Network:
+    """Return a network of real-valued attributes, for which no gap ties with the margin."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_nodes, n_features)) * (rng.random((n_nodes, n_features)) < 0.5)
+    A = rng.random((n_nodes, n_nodes)) < 0.25
+    X[2] = 0.0  # a node without words
+    X[5] = X[4]  # twin documents
+    X[6] = rng.normal(size=n_features)  # a full row
+    A[3, :] = A[:, 3] = False  # an isolated node
+    A[7, :] = True  # a hub, with one node that it is not linked to
+    A[7, 8] = False
+    np.fill_diagonal(A, False)
+    return Network(X, A, name=name or f"task {seed}", **names)
+
+
+@pytest.fixture
+def network() -> Network:
+    return make_network()
+
+
+@pytest.fixture
+def networks() -> list[Network]:
+    """Four tasks of different sizes over one vocabulary."""
+    return [make_network(seed, n_nodes=12 + 2 * seed) for seed in range(4)]
+
+
+def dense(network: Network) -> tuple[np.ndarray, np.ndarray]:
+    """Return attributes and links as dense float64 arrays."""
+    return network.features.toarray().astype(np.float64), network.adjacency.toarray().astype(int)

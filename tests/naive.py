@@ -1,0 +1,447 @@
+"""Slow reference twins of the fast code: dense arrays, loops, the formulas as written.
+
+Nothing here is clever and nothing here imports the package: the tests hold the fast
+code against these few lines. No function modifies its inputs. Throughout,
+
+X : attributes of a network, shape (n, d), one row per node;
+A : its links, shape (n, n), directed, nonzero where linked, zero on the diagonal;
+M : a metric, shape (d, d), symmetric, diagonal or full;
+triplet : (i, j, l), node i linked to l and not linked to j, j != i.
+
+Distances are squared. A triplet is violated when gap + margin > 0.
+"""
+
+import math
+
+import numpy as np
+
+# Distances and triplets ----------------------------------------------------------
+
+
+def difference(x, y):
+    """Return x - y, shape (d,), in float64 whatever the types of x and y, shape (d,)."""
+    return np.asarray(x, dtype=float) - np.asarray(y, dtype=float)
+
+
+def sqdist(M, x, y):
+    """Return d_M(x, y) = (x-y)' M (x-y) of M, shape (d, d), and x, y, shape (d,)."""
+    diff = difference(x, y)
+    return float(diff @ M @ diff)
+
+
+def gap(M, x_i, x_j, x_l):
+    """Return d(i, l) - d(i, j) under M, shape (d, d), for rows of shape (d,)."""
+    return sqdist(M, x_i, x_l) - sqdist(M, x_i, x_j)
+
+
+def outer_difference(x_i, x_j, x_l):
+    """Return (x_i-x_l)(x_i-x_l)' - (x_i-x_j)(x_i-x_j)', shape (d, d), of (d,) rows."""
+    to_linked = difference(x_i, x_l)
+    to_other = difference(x_i, x_j)
+    return np.outer(to_linked, to_linked) - np.outer(to_other, to_other)
+
+
+def enumerate_triplets(A):
+    """List all of S for A, shape (n, n): int array, shape (m, 3), columns i, j, l.
+
+    The order is that of the exact draw: by i, then l, then j, each ascending.
+    """
+    n = len(A)
+    triplets = []
+    for i in range(n):
+        for l in range(n):
+            for j in range(n):
+                if A[i, l] != 0 and A[i, j] == 0 and j != i:
+                    triplets.append((i, j, l))
+    return np.array(triplets, dtype=int).reshape(-1, 3)
+
+
+# One step ------------------------------------------------------------------------
+
+
+def project(M):
+    """Return the nearest PSD matrix to M, (d, d): its negative eigenvalues become 0."""
+    values, vectors = np.linalg.eigh(M)
+    projected = np.zeros(M.shape)
+    for value, vector in zip(values, vectors.T, strict=True):
+        projected += max(value, 0.0) * np.outer(vector, vector)
+    return projected
+
+
+def data_subgradient(M, X, triplets, margin, metric):
+    """Return the mean outer difference, shape (d, d), and the number of violated ones.
+
+    The sum runs over the violated among the triplets, shape (B, 3), the division is by
+    all B; M has shape (d, d), X (n, d); a "diagonal" metric keeps the diagonal only.
+    """
+    d = X.shape[1]
+    gradient = np.zeros((d, d))
+    n_violated = 0
+    for i, j, l in triplets:
+        if gap(M, X[i], X[j], X[l]) + margin > 0:
+            gradient += outer_difference(X[i], X[j], X[l])
+            n_violated += 1
+    gradient /= len(triplets)
+    return {"diagonal": np.diag(np.diag(gradient)), "full": gradient}[metric], n_violated
+
+
+def pooled_subgradient(M, X_list, triplets, margin, metric):
+    """Return data_subgradient of triplets (task, i, j, l), their rows in X_list[task].
+
+    M has shape (d, d), each of X_list (n_q, d); the mean is over all the triplets.
+    """
+    gradient = np.zeros(M.shape)
+    n_violated = 0
+    for q, i, j, l in triplets:
+        own, violated = data_subgradient(M, X_list[q], [(i, j, l)], margin, metric)
+        gradient += own
+        n_violated += violated
+    return gradient / len(triplets), n_violated
+
+
+def prior_matrix(prior, d):
+    """Return P, shape (d, d): zeros for "zero", the identity for "identity"."""
+    return {"zero": np.zeros((d, d)), "identity": np.eye(d)}[prior]
+
+
+def projection_is_due(projection, t):
+    """Tell whether the loop itself projects after iteration t, the last or not."""
+    if isinstance(projection, str):
+        return {"never": False, "end": False, "every": True}[projection]
+    return t % projection == 0
+
+
+def returned(iterates, projection, average):
+    """Return what a fit that ends after these iterates, each (d, d), gives: (d, d).
+
+    The iterates are M^1..M^T as the loop left them, and stay so: a projection that is
+    due only because the fit ends here is made on a copy. Projecting what is PSD
+    already, as with "every", changes nothing.
+    """
+    last = iterates[-1]
+    if not isinstance(projection, str):  # every k iterations "and after the last"
+        last = project(last)
+    result = np.mean([*iterates[:-1], last], axis=0) if average else last.copy()
+    return result if projection == "never" else project(result)
+
+
+# Algorithm 1 and Algorithm 2 -----------------------------------------------------
+
+
+def spml(X_list, triplets, reg, metric, prior, margin, projection, average):
+    """Run Algorithm 1 and return (metrics, violations), one entry per iteration.
+
+    X_list : list of arrays, shape (n_q, d); several are pooled.
+    triplets : for every iteration a list of (task, i, j, l).
+    metrics[t-1] : what a fit with n_iters = t returns, shape (d, d).
+    violations[t-1] : number of violated triplets of iteration t, judged at M^(t-1).
+    """
+    d = X_list[0].shape[1]
+    P = prior_matrix(prior, d)
+    M = np.eye(d)
+    iterates, metrics, violations = [], [], []
+    for t, batch in enumerate(triplets, start=1):
+        step = 1 / (reg * t)
+        gradient, n_violated = pooled_subgradient(M, X_list, batch, margin, metric)
+        M = M - step * (reg * (M - P) + gradient)
+        if projection_is_due(projection, t):
+            M = project(M)
+        iterates.append(M)
+        metrics.append(returned(iterates, projection, average))
+        violations.append(n_violated)
+    return metrics, violations
+
+
+def mtspml(
+    X_list, triplets, common_reg, task_regs, metric, margin, projection, project_what, average
+):
+    """Run Algorithm 2 and return (results, violations), one entry per iteration.
+
+    X_list : list over tasks of arrays, shape (n_q, d).
+    triplets : for every iteration a list over tasks of lists of (i, j, l).
+    results[t-1] : what a fit with n_iters = t returns, a dict of common, shape (d, d),
+        tasks and combined, lists over tasks of shape (d, d).
+    violations[t-1] : list over tasks of the number of violated triplets.
+    """
+    d = X_list[0].shape[1]
+    # With "combined" the parts themselves are never projected, only their sums.
+    part_projection = {"each": projection, "combined": "never"}[project_what]
+    common = np.eye(d)
+    tasks = [np.eye(d) for _ in X_list]
+    judges = [common + task for task in tasks]
+    common_iterates = []
+    task_iterates = [[] for _ in X_list]
+    results, violations = [], []
+    for t, batches in enumerate(triplets, start=1):
+        # 1. Judge every task at the metrics of t-1.
+        gradients, counts = [], []
+        for judge, X, batch in zip(judges, X_list, batches, strict=True):
+            gradient, n_violated = data_subgradient(judge, X, batch, margin, metric)
+            gradients.append(gradient)
+            counts.append(n_violated)
+        violations.append(counts)
+
+        # 2. Step: a task on its own subgradient (10), the common on their sum (9).
+        for q, task_reg in enumerate(task_regs):
+            step = 1 / (task_reg * t)
+            tasks[q] = tasks[q] - step * (task_reg * tasks[q] + gradients[q])
+        step = 1 / (common_reg * t)
+        common = common - step * (common_reg * (common - np.eye(d)) + sum(gradients))
+
+        # 3. Project the parts, or the sums that the next iteration is judged at.
+        if projection_is_due(part_projection, t):
+            common = project(common)
+            tasks = [project(task) for task in tasks]
+        judges = [common + task for task in tasks]
+        if project_what == "combined" and projection_is_due(projection, t):
+            judges = [project(judge) for judge in judges]
+
+        # 4. Record what a fit ending here returns.
+        common_iterates.append(common)
+        for q, task in enumerate(tasks):
+            task_iterates[q].append(task)
+        common_result = returned(common_iterates, part_projection, average)
+        task_results = [returned(own, part_projection, average) for own in task_iterates]
+        combined = [common_result + task for task in task_results]
+        if project_what == "combined" and projection != "never":
+            combined = [project(both) for both in combined]
+        results.append({"common": common_result, "tasks": task_results, "combined": combined})
+    return results, violations
+
+
+# Objectives ----------------------------------------------------------------------
+
+
+def hinges(M, X, A, margin):
+    """List max(gap + margin, 0) of all of S for M (d, d), X (n, d) and A (n, n)."""
+    return [max(gap(M, X[i], X[j], X[l]) + margin, 0.0) for i, j, l in enumerate_triplets(A)]
+
+
+def spml_objective(M, X_list, A_list, reg, prior, margin):
+    """Return equation (3) with its prior: reg/2 ||M-P||^2 + mean hinge over the union S.
+
+    M has shape (d, d), each of X_list (n_q, d), each of A_list (n_q, n_q).
+    """
+    P = prior_matrix(prior, len(M))
+    losses = []
+    for X, A in zip(X_list, A_list, strict=True):
+        losses += hinges(M, X, A, margin)
+    return float(reg / 2 * np.sum((M - P) ** 2) + sum(losses) / len(losses))
+
+
+def mtspml_objective(common, combined, tasks, X_list, A_list, common_reg, task_regs, margin):
+    """Return equation (8), the hinges of task q judged at combined[q].
+
+    common, and each of combined and tasks, has shape (d, d); each of X_list (n_q, d),
+    each of A_list (n_q, n_q).
+    """
+    total = common_reg / 2 * np.sum((common - np.eye(len(common))) ** 2)
+    for q, task_reg in enumerate(task_regs):
+        losses = hinges(combined[q], X_list[q], A_list[q], margin)
+        total += task_reg / 2 * np.sum(tasks[q] ** 2) + sum(losses) / len(losses)
+    return float(total)
+
+
+# Evaluation and prediction -------------------------------------------------------
+
+
+def link_auc(positives, negatives):
+    """Return the share of pairs whose positive scores higher, ties counting half.
+
+    positives : list of scores, shape (n_positives,); negatives : (n_negatives,).
+    """
+    won = 0.0
+    for positive in positives:
+        for negative in negatives:
+            if positive > negative:
+                won += 1.0
+            elif positive == negative:
+                won += 0.5
+    return won / (len(positives) * len(negatives))
+
+
+def average_precision(positives, negatives):
+    """Return the sum over thresholds, highest first, of recall gained times precision.
+
+    positives : list of scores, shape (n_positives,); negatives : (n_negatives,).
+    A threshold is a distinct score, so that ties enter together.
+    """
+    total, recall_before = 0.0, 0.0
+    for threshold in sorted({*positives, *negatives}, reverse=True):
+        n_true = sum(score >= threshold for score in positives)
+        n_false = sum(score >= threshold for score in negatives)
+        recall = n_true / len(positives)
+        total += (recall - recall_before) * n_true / (n_true + n_false)
+        recall_before = recall
+    return total
+
+
+def rank_among(positive, negatives):
+    """Return 1 + negatives scoring higher + half of those tied; negatives : (n,)."""
+    n_higher = sum(score > positive for score in negatives)
+    n_tied = sum(score == positive for score in negatives)
+    return 1 + n_higher + n_tied / 2
+
+
+def link_quality(scores, A, node, candidates=None, k=10):
+    """Return how well scores, shape (n,), larger for likelier, rank the links of a node.
+
+    Positives are row `node` of A, shape (n, n), among the candidates, the node itself
+    left out. The dict has auc, average_precision, reciprocal_rank and hits, each nan
+    without a positive or without a negative.
+    """
+    allowed = set(range(len(A)) if candidates is None else map(int, candidates))
+    allowed.discard(int(node))
+    positives = [float(scores[c]) for c in allowed if A[node, c] != 0]
+    negatives = [float(scores[c]) for c in allowed if A[node, c] == 0]
+    if not positives or not negatives:
+        names = ("auc", "average_precision", "reciprocal_rank", "hits")
+        return dict.fromkeys(names, math.nan)
+    ranks = [rank_among(positive, negatives) for positive in positives]
+    return {
+        "auc": link_auc(positives, negatives),
+        "average_precision": average_precision(positives, negatives),
+        "reciprocal_rank": sum(1 / rank for rank in ranks) / len(ranks),
+        "hits": sum(rank <= k for rank in ranks) / len(ranks),
+    }
+
+
+def nearest(M, X, y, k, exclude=None):
+    """Return indices and squared distances, each shape (k,), of the rows nearest to y.
+
+    M : shape (d, d); X : (n, d); y : (d,); exclude : a row, or several, left out.
+    Nearest first, ties by lower index; fewer than k where there are fewer rows.
+    """
+    left_out = set() if exclude is None else set(np.ravel(exclude).tolist())
+    pairs = [(sqdist(M, X[i], y), i) for i in range(len(X)) if i not in left_out]
+    pairs = sorted(pairs)[:k]
+    indices = np.array([i for _, i in pairs], dtype=int)
+    distances = np.array([distance for distance, _ in pairs], dtype=float)
+    return indices, distances
+
+
+def connect(M, X, k):
+    """Return C(X, M), 0/1, shape (n, n): each row linked to its k nearest others.
+
+    M : shape (d, d); X : (n, d).
+    """
+    A = np.zeros((len(X), len(X)), dtype=int)
+    for i in range(len(X)):
+        neighbours, _ = nearest(M, X, X[i], k, exclude=i)
+        A[i, neighbours] = 1
+    return A
+
+
+def explain(M, x, y):
+    """Return per feature what separates x and y and what they share, each shape (d,).
+
+    M : shape (d, d), symmetric; x, y : (d,). The contributions sum to the distance; what
+    is shared is 2 w x y for a diagonal M with weights w.
+    """
+    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    diff = x - y
+    return {"contribution": diff * (M @ diff), "shared": x * (M @ y) + y * (M @ x)}
+
+
+# Weighting -----------------------------------------------------------------------
+
+
+def tfidf_value(count, n, df):
+    """Return (1 + ln count) * ln((1 + n) / (1 + df)), or 0 for a count of 0."""
+    return (1 + math.log(count)) * math.log((1 + n) / (1 + df)) if count != 0 else 0.0
+
+
+def divide_rows(values, lengths):
+    """Divide row i of values, (n, d), by lengths[i], (n,); a row of length 0 stays."""
+    divided = values.copy()
+    for i, length in enumerate(lengths):
+        if length != 0:
+            divided[i] = values[i] / length
+    return divided
+
+
+def weighting(kind, train_counts_list, counts):
+    """Return counts, shape (n, d), weighted: none, binary, l1, l2 or tfidf.
+
+    train_counts_list : list of arrays, shape (n_q, d); n and df of tfidf are over all
+    of its rows, every row one node.
+    """
+    counts = np.array(counts, dtype=float)
+    if kind == "none":
+        return counts
+    if kind == "binary":
+        return (counts != 0).astype(float)
+    if kind == "l1":
+        return divide_rows(counts, [np.sum(np.abs(row)) for row in counts])
+    if kind == "l2":
+        return divide_rows(counts, [math.sqrt(np.sum(row**2)) for row in counts])
+    if kind == "tfidf":
+        train = np.vstack(train_counts_list)
+        n = len(train)
+        values = np.zeros(counts.shape)
+        for f in range(counts.shape[1]):
+            df = int(np.sum(train[:, f] != 0))
+            for i in range(len(counts)):
+                values[i, f] = tfidf_value(counts[i, f], n, df)
+        return divide_rows(values, [math.sqrt(np.sum(row**2)) for row in values])
+    raise ValueError(f"kind must be none, binary, l1, l2 or tfidf, got {kind!r}.")
+
+
+# Draws: a pure function of (seed, task, iteration, position) ---------------------
+
+MASK = 2**64 - 1  # keeps Python's integers to 64-bit words
+GOLDEN = 0x9E3779B97F4A7C15  # SplitMix64's increment, 2**64 over the golden ratio
+
+
+def mix(word):
+    """Return SplitMix64's scrambling of one 64-bit word."""
+    z = word & MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31)
+
+
+def triplet_key(seed, task, t, b):
+    """Return the 64-bit key of triplet b (from 0) of iteration t (from 1) of a task."""
+    key = mix(int(seed) + GOLDEN)
+    key = mix(key + (int(task) + 1) * GOLDEN)
+    key = mix(key + int(t) * GOLDEN)
+    return mix(key + (int(b) + 1) * GOLDEN)
+
+
+def bounded(key, n, bound):
+    """Return (value, next n): an unbiased draw from 0..bound-1, from word n of the key on.
+
+    Lemire's method: the high half of word * bound, unless the low half falls among the
+    2**64 mod bound that would favour some values; then the next word is taken.
+    """
+    bound = int(bound)
+    too_low = (2**64 - bound) % bound
+    while True:
+        word = mix(key + (n + 1) * GOLDEN)
+        n += 1
+        product = word * bound
+        if (product & MASK) >= too_low:
+            return product >> 64, n
+
+
+def draw_triplet(A_list, seed, task, t, b, exact):
+    """Return (q, i, j, l), uniform on the disjoint union S of A_list, shapes (n_q, n_q).
+
+    `task` enters the key only. S must not be empty.
+    """
+    key = triplet_key(seed, task, t, b)
+    n = 0
+    if exact:
+        S = [(q, *row) for q, A in enumerate(A_list) for row in enumerate_triplets(A).tolist()]
+        r, n = bounded(key, n, len(S))
+        return S[r]
+
+    links = [(q, *row) for q, A in enumerate(A_list) for row in np.argwhere(A != 0).tolist()]
+    most_nodes = max(len(A) for A in A_list)
+    while True:
+        p, n = bounded(key, n, len(links))
+        j, n = bounded(key, n, most_nodes)
+        q, i, l = links[p]
+        if j < len(A_list[q]) and j != i and A_list[q][i, j] == 0:
+            return q, i, j, l
