@@ -1,0 +1,106 @@
+"""How well links of unseen nodes are ranked: AUC, average precision, reciprocal rank and hits, node by node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from fastspml.kernels import ranking
+from fastspml.metric import Metric
+from fastspml.network import Network, as_kernel_csr
+from fastspml.scoring import NodeScores, blocks
+
+
+class Scorer(Protocol):
+    """What can rank nodes without being a metric: a baseline, or a model of your own."""
+
+    def scores(self, network: Network, nodes: np.ndarray) -> np.ndarray:
+        """Return how likely each of the nodes is linked to every node, shape (len(nodes), n_nodes); larger is more."""
+
+
+@dataclass(frozen=True)
+class LinkQuality:
+    """How well each node's links are ranked; arrays with one value per node, nan where it is undefined.
+
+    A node needs a link and a non-link among the candidates. Ties count half, in all measures but the average precision,
+    where tied nodes are found together.
+    """
+
+    auc: np.ndarray
+    average_precision: np.ndarray
+    reciprocal_rank: np.ndarray  # mean over the node's links of 1 / rank, each ranked among the non-links
+    hits: np.ndarray  # share of the node's links whose rank among the non-links is at most k
+
+    def means(self) -> dict[str, float]:
+        """Return the mean of each measure over the nodes where it is defined; nan if there is none."""
+        defined = ~np.isnan(self.auc)
+        return {
+            name: float(values[defined].mean()) if defined.any() else float("nan")
+            for name, values in vars(self).items()
+        }
+
+
+def link_quality(
+    scorer: Metric | Scorer | Any, network: Network, nodes: Any, candidates: Any = None, k: int = 10
+) -> LinkQuality:
+    """Rank all candidates for each of the nodes, and compare with the node's links as they are stored.
+
+    Parameters
+    ----------
+    scorer : Metric, a fitted model with `metric_`, or a `Scorer`
+    network : Network
+        Holds the attributes of all nodes, hidden ones included, and the true links.
+    nodes : positions or mask
+        Whose links are predicted.
+    candidates : positions or mask, optional
+        Nodes that may be linked to; all by default. A node is never its own candidate.
+    k : int
+        For hits at k.
+    """
+    nodes = network.positions(nodes).astype(np.uint64)
+    is_candidate = np.ones(network.n_nodes, dtype=bool)
+    if candidates is not None:
+        is_candidate[:] = False
+        is_candidate[network.positions(candidates)] = True
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ValueError(f"k must be a positive integer, got {k!r}.")
+    metric = scorer if isinstance(scorer, Metric) else getattr(scorer, "metric_", None)
+    if metric is not None:
+        node_scores = NodeScores(metric, network).node_scores
+    elif hasattr(scorer, "scores"):
+        node_scores = _negated(scorer, network)
+    else:
+        raise TypeError(f"scorer must be a Metric, a fitted SPML or have a method scores; got {type(scorer).__name__}.")
+    adj_indptr, adj_indices, _ = as_kernel_csr(network.adjacency)
+    quality = np.empty((len(nodes), 4))
+    done = 0
+    for block in blocks(nodes, network.n_nodes):
+        part = quality[done : done + len(block)]
+        ranking.link_quality(node_scores(block), block, adj_indptr, adj_indices, is_candidate, k, part)
+        done += len(block)
+    return LinkQuality(*quality.T)
+
+
+def link_auc(scorer: Metric | Scorer | Any, network: Network, nodes: Any, candidates: Any = None) -> np.ndarray:
+    """Return one AUC per node: the chance that a link of the node is ranked before a non-link; ties count half.
+
+    See `link_quality` for the arguments. nan where a node has no link, or no non-link, among the candidates.
+    """
+    return link_quality(scorer, network, nodes, candidates).auc
+
+
+def _negated(scorer: Scorer, network: Network) -> Any:
+    """Return a function that gives a scorer's scores the way kernels take them: smaller is nearer."""
+
+    def node_scores(nodes: np.ndarray) -> np.ndarray:
+        scores = np.asarray(scorer.scores(network, nodes.astype(np.int64)), dtype=np.float64)
+        if scores.shape != (len(nodes), network.n_nodes):
+            raise ValueError(
+                f"{type(scorer).__name__}.scores returned shape {scores.shape}; "
+                f"a row per node and a column per candidate, {(len(nodes), network.n_nodes)}, was expected."
+            )
+        return -np.ascontiguousarray(scores)
+
+    return node_scores

@@ -1,0 +1,72 @@
+"""Predicting links: the exact nearest nodes of unseen ones, and the graph C(X, M) of the paper."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fastspml.kernels import ranking
+from fastspml.metric import Metric
+from fastspml.network import Network, csr_from_parts, freeze_csr, index_dtype
+from fastspml.scoring import NodeScores, blocks
+
+
+class LinkIndex:
+    """The nodes of a network, ready to be searched for the nearest ones of any attribute rows.
+
+    Parameters
+    ----------
+    metric : Metric
+    network : Network
+        The nodes that can be found.
+    """
+
+    def __init__(self, metric: Metric, network: Network) -> None:
+        self.metric = metric
+        self._nodes = NodeScores(metric, network)
+        self.n_nodes = network.n_nodes
+
+    def query(self, X_new: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k nearest nodes of each row: positions and squared distances, shape (n_rows, k), nearest first.
+
+        X_new is a Network or attribute rows, sparse or dense, in the form that the metric takes. The search is exact;
+        ties go to the node that comes first.
+        """
+        rows = self.metric.attributes(X_new, "X_new")
+        self._check_k(k, self.n_nodes)
+        nodes = self._nearest(rows, k, np.full(rows.shape[0], -1))
+        distances = np.empty(nodes.shape)
+        for column in range(k):
+            distances[:, column] = self.metric.paired_distances(rows, self._nodes.rows[nodes[:, column]])
+        return nodes, distances
+
+    def neighbours(self, k: int) -> np.ndarray:
+        """Return the k nearest other nodes of every node, shape (n_nodes, k), nearest first."""
+        self._check_k(k, self.n_nodes - 1)
+        return self._nearest(self._nodes.rows, k, np.arange(self.n_nodes))
+
+    def _nearest(self, rows: sparse.csr_array, k: int, excluded: np.ndarray) -> np.ndarray:
+        nodes = np.empty((rows.shape[0], k), dtype=np.int64)
+        for block in blocks(np.arange(rows.shape[0]), self.n_nodes):
+            found = nodes[block[0] : block[-1] + 1]
+            ranking.nearest(self._nodes.scores(rows[block]), excluded[block], found)
+        return nodes
+
+    def _check_k(self, k: int, n_nodes: int) -> None:
+        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n_nodes:
+            raise ValueError(f"k must be an integer from 1 to the number of nodes that can be found, {n_nodes}; got {k!r}.")
+
+
+def connect(metric: Metric, network: Network, k: int) -> sparse.csr_array:
+    """Return C(X, M) of the paper: every node linked to its k nearest, as a CSR array of booleans."""
+    nodes = np.sort(LinkIndex(metric, network).neighbours(k), axis=1)
+    n_nodes = network.n_nodes
+    links = csr_from_parts(
+        np.ones(nodes.size, dtype=bool),
+        nodes.ravel().astype(index_dtype(n_nodes)),
+        np.arange(0, nodes.size + 1, k),
+        (n_nodes, n_nodes),
+    )
+    return freeze_csr(links)
