@@ -182,6 +182,11 @@ class Network:
             nodes=self.nodes[nodes],
         )
 
+    def with_links(self, adjacency: Any, name: str | None = None) -> Network:
+        """Return another task over the same nodes: the very same attributes and names, other links."""
+        name = self.name if name is None else name
+        return self.replace(adjacency=_canonical_adjacency(adjacency, self.n_nodes, name), name=name)
+
     def undirected(self) -> Network:
         """Return the same network with every link running both ways."""
         return self.replace(adjacency=freeze_csr(self.adjacency + self.adjacency.T))
