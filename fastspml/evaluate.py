@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,7 +11,12 @@ import numpy as np
 from fastspml.kernels import ranking
 from fastspml.metric import Metric
 from fastspml.network import Network, as_kernel_csr
-from fastspml.scoring import NodeScores, blocks
+from fastspml.scoring import NodeScores, RanksByMetric, blocks
+
+
+def metric_of(model: Any, task: Network | int | str = 0) -> Metric:
+    """Return the metric that a model has for a task; a metric is its own for all tasks."""
+    return model if isinstance(model, Metric) else model.metric_for(task)
 
 
 class Scorer(Protocol):
@@ -33,6 +39,11 @@ class LinkQuality:
     reciprocal_rank: np.ndarray  # mean over the node's links of 1 / rank, each ranked among the non-links
     hits: np.ndarray  # share of the node's links whose rank among the non-links is at most k
 
+    @property
+    def n_defined(self) -> int:
+        """Number of nodes for which the measures are defined."""
+        return int(np.count_nonzero(~np.isnan(self.auc)))
+
     def means(self) -> dict[str, float]:
         """Return the mean of each measure over the nodes where it is defined; nan if there is none."""
         defined = ~np.isnan(self.auc)
@@ -49,7 +60,7 @@ def link_quality(
 
     Parameters
     ----------
-    scorer : Metric, a fitted model with `metric_`, or a `Scorer`
+    scorer : Metric, a fitted SPML, MTSPML or baseline, or any `Scorer`; the network's name tells the task
     network : Network
         Holds the attributes of all nodes, hidden ones included, and the true links.
     nodes : positions or mask
@@ -66,13 +77,14 @@ def link_quality(
         is_candidate[network.positions(candidates)] = True
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
         raise ValueError(f"k must be a positive integer, got {k!r}.")
-    metric = scorer if isinstance(scorer, Metric) else getattr(scorer, "metric_", None)
-    if metric is not None:
-        node_scores = NodeScores(metric, network).node_scores
+    if isinstance(scorer, (Metric, RanksByMetric)):
+        node_scores = NodeScores(metric_of(scorer, network), network).node_scores
     elif hasattr(scorer, "scores"):
         node_scores = _negated(scorer, network)
     else:
-        raise TypeError(f"scorer must be a Metric, a fitted SPML or have a method scores; got {type(scorer).__name__}.")
+        raise TypeError(
+            f"scorer must be a Metric, a fitted model or have a method scores; got {type(scorer).__name__}."
+        )
     adj_indptr, adj_indices, _ = as_kernel_csr(network.adjacency)
     quality = np.empty((len(nodes), 4))
     done = 0
@@ -89,6 +101,42 @@ def link_auc(scorer: Metric | Scorer | Any, network: Network, nodes: Any, candid
     See `link_quality` for the arguments. nan where a node has no link, or no non-link, among the candidates.
     """
     return link_quality(scorer, network, nodes, candidates).auc
+
+
+def hidden_quality(
+    model: Any, networks: Sequence[Network], names: Sequence[str] | None = None, k: int = 10
+) -> list[tuple[Network, np.ndarray, LinkQuality]]:
+    """Score exactly the nodes that were hidden when a model was trained, or those of them that are named.
+
+    Returns, per task, the network, the positions of the nodes, and how well their links are ranked. A node that was
+    trained on is refused.
+    """
+    if not hasattr(model, "hidden_nodes_"):
+        raise ValueError(
+            "no nodes were hidden when this model was trained, so all would be trained on; train with test_size."
+        )
+    sizes = [network.n_nodes for network in networks]
+    if sizes != list(model.n_nodes_):
+        raise ValueError(
+            f"the model was trained on networks of {', '.join(map(str, model.n_nodes_))} nodes, these have "
+            f"{', '.join(map(str, sizes))}; evaluate on the networks that it was trained on."
+        )
+    results = []
+    for q, (network, hidden) in enumerate(zip(networks, model.hidden_nodes_, strict=True)):
+        nodes = hidden if names is None else _hidden_by_name(network, hidden, names)
+        results.append((network, nodes, link_quality(metric_of(model, q), network, nodes, k=k)))
+    return results
+
+
+def _hidden_by_name(network: Network, hidden: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    known = {str(name): i for i, name in enumerate(network.nodes.tolist())}
+    asked = [known[name] for name in names if name in known]
+    trained_on = sorted(set(asked) - set(hidden.tolist()))
+    if trained_on:
+        raise ValueError(
+            f"{network.nodes[trained_on[0]]} of {network.name!r} was trained on; only hidden nodes can be scored."
+        )
+    return np.array(asked, dtype=np.int64)
 
 
 def _negated(scorer: Scorer, network: Network) -> Any:

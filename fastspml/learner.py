@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,6 +21,7 @@ import numpy as np
 from fastspml.kernels import barrier, training
 from fastspml.metric import DiagonalMetric, FullMetric, Metric, project_psd
 from fastspml.network import Network, Stack, as_networks, check_same_features, stack
+from fastspml.scoring import RanksByMetric
 from fastspml.weighting import Weighting, as_weighting
 
 logger = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ class Work(NamedTuple):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Learner(ABC):
+class Learner(RanksByMetric):
     """Parameters that SPML and MTSPML share; see there.
 
     The parameter `metric` is kept as `form`, because `MTSPML.metric` is the method that returns a task's metric.
@@ -142,7 +143,8 @@ class Learner(ABC):
         known = self.get_params()
         for name, value in params.items():
             if name not in known:
-                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(sorted(known))}.")
+                names = ", ".join(sorted(known))
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {names}.")
             setattr(self, "form" if name == "metric" else name, value)
         return self
 
@@ -397,6 +399,7 @@ class Learner(ABC):
         }
         if part.ndim == 1:
             return DiagonalMetric(part, **context)
+        assert self.state_.columns is not None
         return FullMetric(part, self.state_.columns, self.n_features_, rest, **context)
 
     # ---- checks ----
@@ -415,10 +418,9 @@ class Learner(ABC):
                 raise ValueError(f"{name} must be a positive integer, got {value!r}.")
         if not _is_whole(self.seed) or not 0 <= self.seed < 2**64:
             raise ValueError(f"seed must be an integer from 0 to 2**64 - 1, got {self.seed!r}.")
-        if self.projection not in ("end", "every", "never") and not (_is_whole(self.projection) and self.projection > 0):  # type: ignore[operator]
-            raise ValueError(
-                f"projection must be 'end', 'every', 'never' or a positive number of iterations, got {self.projection!r}."
-            )
+        every = self.projection
+        if every not in ("end", "every", "never") and (not _is_whole(every) or int(every) < 1):
+            raise ValueError(f"projection must be 'end', 'every', 'never' or a positive integer, got {every!r}.")
         if not isinstance(self.average, (bool, np.bool_)):
             raise ValueError(f"average must be True or False, got {self.average!r}.")
         if self.weighting is not None:

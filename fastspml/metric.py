@@ -329,7 +329,7 @@ class FullMetric(Metric):
             part = inside[start : start + BLOCK_ROWS]
             norms[start : start + BLOCK_ROWS] = part.multiply(part @ self.block).sum(axis=1)
         if self.rest:
-            outside = rows[:, self._is_outside]
+            outside = rows[:, self._is_outside].astype(np.float64)
             norms += self.rest * outside.multiply(outside).sum(axis=1)
         return norms
 
@@ -416,7 +416,7 @@ def _dense_row(rows: Any, columns: np.ndarray) -> np.ndarray:
 def _records(**fields: np.ndarray) -> np.recarray:
     """Return equally long arrays as records; names become objects, so that no name is cut."""
     columns = [field.astype(object) if field.dtype.kind not in "iuf" else field for field in fields.values()]
-    return np.rec.fromarrays(columns, names=",".join(fields))
+    return np.rec.fromarrays(columns, names=",".join(fields))  # type: ignore[call-overload]
 
 
 def _described(weighting: Weighting | None) -> str:

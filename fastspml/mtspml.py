@@ -84,20 +84,28 @@ class MTSPML(Learner):
         ]
         self.common_metric_: Metric = self._as_metric(parts[0], rest=1.0)
         self.task_metrics_: list[Metric] = [self._as_metric(part, rest=0.0) for part in parts[1:]]
-        self._combined = [self.common_metric_ + metric for metric in self.task_metrics_] if self._projects_sums else None
+        self._combined = (
+            [self.common_metric_ + metric for metric in self.task_metrics_] if self._projects_sums else None
+        )
         if self._combined is not None and projects:
             self._combined = [metric.project() for metric in self._combined]
         self.violations_: np.ndarray = self.state_.violations
         self.n_iters_ = self.state_.iteration
 
-    def metric(self, task: int | str) -> Metric:  # type: ignore[override]
+    def metric(self, task: int | str) -> Metric:  # type: ignore[misc]
         """Return the metric of a task, M_0 + M_q, by its position or its network's name."""
+        return self.metric_for(task)
+
+    def metric_for(self, task: Network | int | str) -> Metric:
+        """Return the metric of a task, M_0 + M_q, given by its network, its position or its name."""
         self._check_fitted()
         q = self._task(task)
         return self.common_metric_ + self.task_metrics_[q] if self._combined is None else self._combined[q]
 
-    def _task(self, task: int | str) -> int:
+    def _task(self, task: Network | int | str) -> int:
         names = self.task_names_
+        if isinstance(task, Network):
+            task = task.name
         if isinstance(task, str):
             if names.count(task) != 1:
                 known = ", ".join(names)
@@ -120,5 +128,5 @@ class MTSPML(Learner):
         ):
             value += reg / 2.0 * metric.sqnorm_from(prior)
         for q, network in enumerate(networks):
-            value += mean_hinge(self.metric(q), [network], self.margin, self.seed, n_triplets)
+            value += mean_hinge(self.metric_for(q), [network], self.margin, self.seed, n_triplets)
         return value

@@ -164,7 +164,9 @@ class Network:
         if nodes.size == 0:
             return np.zeros(0, dtype=np.int64)
         if nodes.ndim != 1 or nodes.dtype.kind not in "iu":
-            raise TypeError(f"nodes must be positions (whole numbers) or a mask; got {nodes.dtype}, shape {nodes.shape}.")
+            raise TypeError(
+                f"nodes must be positions (whole numbers) or a mask; got {nodes.dtype}, shape {nodes.shape}."
+            )
         if nodes.min() < 0 or nodes.max() >= self.n_nodes:
             raise ValueError(
                 f"nodes {nodes.min()} to {nodes.max()} were asked for, but {self.name!r} has nodes 0 to {self.n_nodes - 1}."
@@ -198,7 +200,9 @@ class Network:
     def folds(self, n_folds: int = 5, seed: int = 0) -> list[Split]:
         """Cut the nodes into folds; each split hides one of them, and every node is hidden once."""
         if not isinstance(n_folds, (int, np.integer)) or not 2 <= n_folds <= self.n_nodes:
-            raise ValueError(f"n_folds must be an integer from 2 to the number of nodes, {self.n_nodes}; got {n_folds!r}.")
+            raise ValueError(
+                f"n_folds must be an integer from 2 to the number of nodes, {self.n_nodes}; got {n_folds!r}."
+            )
         shuffled = np.random.default_rng(seed).permutation(self.n_nodes)
         return [_split(self, np.sort(hidden)) for hidden in np.array_split(shuffled, n_folds)]
 
@@ -376,8 +380,8 @@ def stack(networks: Sequence[Network], pooled: bool, columns: np.ndarray | None 
 
     node_starts = np.cumsum([0] + [network.n_nodes for network in networks])
     link_starts = np.cumsum([0] + [network.n_links for network in networks])
-    degrees = np.diff(adj_indptr.view(np.int64))
-    link_sources = np.repeat(np.arange(len(degrees), dtype=index_dtype(len(degrees))), degrees)
+    degrees = np.concatenate([network.degrees for network in networks])
+    nodes: np.ndarray = np.arange(len(degrees), dtype=index_dtype(len(degrees)))
 
     pool_sizes, draws_by_number = [], []
     for first, last in zip(pool_starts[:-1].tolist(), pool_starts[1:].tolist(), strict=True):
@@ -396,7 +400,7 @@ def stack(networks: Sequence[Network], pooled: bool, columns: np.ndarray | None 
         data,
         adj_indptr,
         adj_indices,
-        _unsigned(link_sources),
+        _unsigned(np.repeat(nodes, degrees)),
         _unsigned(node_starts),
         _unsigned(link_starts),
         _unsigned(np.array([first_rows[id(network.features)] for network in networks])),
@@ -454,7 +458,9 @@ def index_dtype(n_columns: int) -> type:
     return np.int32 if n_columns <= np.iinfo(np.int32).max else np.int64
 
 
-def csr_from_parts(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]) -> sparse.csr_array:
+def csr_from_parts(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]
+) -> sparse.csr_array:
     """Build a CSR array on these very arrays; SciPy's constructor would widen the indices to the indptr's type."""
     matrix = sparse.csr_array(shape, dtype=data.dtype)
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
@@ -540,13 +546,17 @@ def check_csr(indptr: np.ndarray, indices: np.ndarray, n_stored: int, major: int
     if indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]):
         raise ValueError(f"indptr of {what} must start at 0 and never decrease; the matrix is corrupt.")
     if indptr[-1] > min(len(indices), n_stored):
-        raise ValueError(f"indptr of {what} ends at {indptr[-1]}, beyond its {min(len(indices), n_stored)} stored entries.")
+        raise ValueError(
+            f"indptr of {what} ends at {indptr[-1]}, beyond its {min(len(indices), n_stored)} stored entries."
+        )
     _check_bounds(indices[: indptr[-1]], minor, what)
 
 
 def _check_bounds(indices: np.ndarray, size: int, what: str) -> None:
     if len(indices) and (indices.min() < 0 or indices.max() >= size):
-        raise ValueError(f"indices of {what} run from {indices.min()} to {indices.max()}, but must lie in 0 to {size - 1}.")
+        raise ValueError(
+            f"indices of {what} run from {indices.min()} to {indices.max()}, but must lie in 0 to {size - 1}."
+        )
 
 
 def freeze_csr(matrix: sparse.csr_array) -> sparse.csr_array:

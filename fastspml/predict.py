@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from fastspml.evaluate import metric_of
 from fastspml.kernels import ranking
 from fastspml.metric import Metric
 from fastspml.network import Network, csr_from_parts, freeze_csr, index_dtype
@@ -56,7 +58,9 @@ class LinkIndex:
 
     def _check_k(self, k: int, n_nodes: int) -> None:
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n_nodes:
-            raise ValueError(f"k must be an integer from 1 to the number of nodes that can be found, {n_nodes}; got {k!r}.")
+            raise ValueError(
+                f"k must be an integer from 1 to the number of nodes that can be found, {n_nodes}; got {k!r}."
+            )
 
 
 def connect(metric: Metric, network: Network, k: int) -> sparse.csr_array:
@@ -70,3 +74,25 @@ def connect(metric: Metric, network: Network, k: int) -> sparse.csr_array:
         (n_nodes, n_nodes),
     )
     return freeze_csr(links)
+
+
+def rank_tasks(model: Any, networks: Sequence[Network], X_new: Any) -> np.ndarray:
+    """Return how well each new node fits each task, shape (n_rows, n_tasks), from 0 to 1; larger fits better.
+
+    A node fits a task as well as the share of the task's links that are longer than the node's distance to the nearest
+    node that links to others. For the paper's social circles, where only the ego links, that compares the newcomer's
+    distance from the ego with those of the circle's members.
+    """
+    fits = []
+    for q, network in enumerate(networks):
+        metric = metric_of(model, q)
+        rows = metric.attributes(network)
+        adjacency = network.adjacency
+        if adjacency.nnz == 0:
+            raise ValueError(f"{network.name!r} has no links, so nothing can be compared with them.")
+        sources = np.repeat(np.arange(network.n_nodes), network.degrees)
+        lengths = np.sort(metric.paired_distances(rows[sources], rows[adjacency.indices]))
+        linking = LinkIndex(metric, network.subset(np.flatnonzero(network.degrees)))
+        nearest = linking.query(X_new, k=1)[1][:, 0]
+        fits.append(1.0 - np.searchsorted(lengths, nearest, side="right") / len(lengths))
+    return np.array(fits).T

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -44,6 +45,18 @@ class NodeScores:
     def node_scores(self, nodes: np.ndarray) -> np.ndarray:
         """Return scores of all nodes, shape (len(nodes), n_nodes), for nodes of the network itself."""
         return self.scores(self.rows[nodes])
+
+
+class RanksByMetric(ABC):
+    """What has a metric for every task, and so can rank the nodes of any network."""
+
+    @abstractmethod
+    def metric_for(self, task: Network | int | str) -> Metric:
+        """Return the metric of a task, given by its network, its position or its name."""
+
+    def scores(self, network: Network, nodes: np.ndarray) -> np.ndarray:
+        """Return minus the squared distances to all nodes, up to a constant per node; shape (len(nodes), n_nodes)."""
+        return -NodeScores(self.metric_for(network), network).node_scores(np.asarray(nodes))
 
 
 def blocks(positions: np.ndarray, n_nodes: int) -> Iterator[np.ndarray]:

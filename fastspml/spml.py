@@ -65,8 +65,8 @@ class SPML(Learner):
     _is_pooled = True
     _start = 1.0
 
-    @property
-    def metric(self) -> str:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def metric(self) -> str:
         """The parameter: "diagonal" or "full"; the learned one is `metric_`."""
         return self.form
 
@@ -91,6 +91,11 @@ class SPML(Learner):
         self.metric_: Metric = self._as_metric(part, PRIORS[self.prior])
         self.violations_: np.ndarray = self.state_.violations[:, 0]
         self.n_iters_ = self.state_.iteration
+
+    def metric_for(self, task: Network | int | str) -> Metric:
+        """Return the metric, which is the same for every task."""
+        self._check_fitted()
+        return self.metric_
 
     def objective(self, networks: Network | Sequence[Network], n_triplets: int | None = None) -> float:
         """Return (3) of the learned metric: exactly, or with the mean over so many drawn triplets."""

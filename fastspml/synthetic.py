@@ -49,7 +49,9 @@ def synthetic_networks(
         if value < 1:
             raise ValueError(f"{name} must be a positive integer, got {value!r}.")
     if not 0 <= words_per_node <= n_features // 2:
-        raise ValueError(f"words_per_node must be from 0 to half of n_features, {n_features // 2}; got {words_per_node!r}.")
+        raise ValueError(
+            f"words_per_node must be from 0 to half of n_features, {n_features // 2}; got {words_per_node!r}."
+        )
     if links_per_node < 0:
         raise ValueError(f"links_per_node must not be negative, got {links_per_node!r}.")
     topics = _topics(n_features, n_kinds=n_tasks + 2)

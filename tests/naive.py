@@ -152,9 +152,7 @@ def spml(X_list, triplets, reg, metric, prior, margin, projection, average):
     return metrics, violations
 
 
-def mtspml(
-    X_list, triplets, common_reg, task_regs, metric, margin, projection, project_what, average
-):
+def mtspml(X_list, triplets, common_reg, task_regs, metric, margin, projection, project_what, average):
     """Run Algorithm 2 and return (results, violations), one entry per iteration.
 
     X_list : list over tasks of arrays, shape (n_q, d).
@@ -445,3 +443,71 @@ def draw_triplet(A_list, seed, task, t, b, exact):
         q, i, l = links[p]
         if j < len(A_list[q]) and j != i and A_list[q][i, j] == 0:
             return q, i, j, l
+
+
+# Single kernels ------------------------------------------------------------------
+
+
+def count_below(values, value):
+    """Count the values, shape (m,), that are smaller than value."""
+    return sum(1 for other in values if other < value)
+
+
+def iteration_key(seed, task, t):
+    """Return the key of iteration t of a task; a triplet's key is mixed from it."""
+    key = mix((seed + GOLDEN) & MASK)
+    key = mix((key + (task + 1) * GOLDEN) & MASK)
+    return mix((key + t * GOLDEN) & MASK)
+
+
+def sample_triplets(A_list, seed, task, t, size, exact):
+    """List triplets 0..size-1 of iteration t: (task within the pool, i, j, l) each."""
+    return [draw_triplet(A_list, seed, task, t, b, exact) for b in range(size)]
+
+
+def gap_diagonal(weights, x_i, x_j, x_l):
+    """Return the gap under diag(weights), all of shape (d,)."""
+    return gap(np.diag(weights), x_i, x_j, x_l)
+
+
+def gap_full(M, x_i, x_j, x_l):
+    """Return the gap under M, shape (d, d), for rows of shape (d,)."""
+    return gap(M, x_i, x_j, x_l)
+
+
+def gradient_diagonal(x_i, x_j, x_l):
+    """Return the diagonal of the outer difference, shape (d,)."""
+    return np.diag(outer_difference(x_i, x_j, x_l))
+
+
+def add_diagonal(total, x_i, x_j, x_l, share):
+    """Return total, shape (d,), after a violated triplet that counts for a share."""
+    return total - share * gradient_diagonal(x_i, x_j, x_l)
+
+
+def add_full(total, x_i, x_j, x_l, share):
+    """Return total, shape (d, d), after a violated triplet that counts for a share."""
+    return total - share * outer_difference(x_i, x_j, x_l)
+
+
+def clip_diagonal(total, prior, reg, t):
+    """Return total, shape (d,), of the projected metric of iteration t."""
+    weights = np.array([max(0.0, prior + value / (reg * t)) for value in total])
+    return (weights - prior) * reg * t
+
+
+def row_diff(x, y):
+    """Return the positions and the values of the nonzeros of x - y, rows of shape (d,)."""
+    diff = difference(x, y)
+    positions = [f for f in range(len(diff)) if diff[f] != 0]
+    return positions, [diff[f] for f in positions]
+
+
+def score_nodes(M, X, y):
+    """Return d(x, y) - d(0, y) for every row x of X, shape (n,): y's own part left out."""
+    return np.array([sqdist(M, x, y) - sqdist(M, np.zeros(len(y)), y) for x in X])
+
+
+def hinge_sum(M, X, A, margin):
+    """Return the sum of max(gap + margin, 0) over all triplets of A, shape (n, n)."""
+    return sum(max(gap(M, X[i], X[j], X[l]) + margin, 0.0) for i, j, l in enumerate_triplets(A))

@@ -76,3 +76,185 @@ def test_mtspml_follows_the_textbook(networks, n_tasks, form, projection, projec
             assert_close(matrix_of(model.task_metrics_[q]), expected[t - 1]["tasks"][q])
             assert_close(matrix_of(model.metric(q)), expected[t - 1]["combined"][q])
         assert model.violations_.tolist() == violations[:t]
+
+
+@pytest.mark.parametrize("form", ["diagonal", "full"])
+@pytest.mark.parametrize("prior", ["zero", "identity"])
+def test_objective_of_spml(networks, form, prior):
+    model = fs.SPML(reg=0.02, metric=form, prior=prior, n_iters=30, margin=0.6).fit(networks)
+    features, links = zip(*map(dense, networks), strict=True)
+    expected = naive.spml_objective(matrix_of(model.metric_), features, links, 0.02, prior, 0.6)
+    assert model.objective(networks) == pytest.approx(expected, rel=1e-9)
+    assert model.objective(networks, n_triplets=200_000) == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize("project", ["each", "combined"])
+@pytest.mark.parametrize("form", ["diagonal", "full"])
+def test_objective_of_mtspml(networks, form, project):
+    regs = [0.02, 0.03, 0.02, 0.05]
+    model = fs.MTSPML(common_reg=0.01, task_reg=regs, metric=form, project=project, n_iters=30, margin=0.6).fit(
+        networks
+    )
+    features, links = zip(*map(dense, networks), strict=True)
+    expected = naive.mtspml_objective(
+        matrix_of(model.common_metric_), [matrix_of(model.metric(q)) for q in range(4)],
+        [matrix_of(metric) for metric in model.task_metrics_], features, links, 0.01, regs, 0.6,
+    )  # fmt: skip
+    assert model.objective(networks) == pytest.approx(expected, rel=1e-9)
+    assert model.objective(networks, n_triplets=50_000) == pytest.approx(expected, rel=0.05)
+
+
+def test_training_lowers_the_objective():
+    networks = fs.synthetic_networks(n_tasks=2, n_nodes=200, n_features=150, words_per_node=12, links_per_node=4)
+    objectives = [
+        fs.MTSPML(weighting="tfidf", common_reg=1e-3, task_reg=1e-3, n_iters=n, average=True)
+        .fit(networks)
+        .objective(networks)
+        for n in (5, 50, 2000)
+    ]
+    assert objectives[0] > objectives[1] > objectives[2]
+
+
+def test_words_that_never_occur_keep_their_prior():
+    network = make_network(1)
+    wider = fs.Network(np.hstack([network.features.toarray(), np.zeros((network.n_nodes, 2))]), network.adjacency)
+    for prior, rest in (("zero", 0.0), ("identity", 1.0)):
+        narrow = fs.SPML(metric="full", prior=prior, n_iters=20).fit(network).metric_
+        wide = fs.SPML(metric="full", prior=prior, n_iters=20).fit(wider).metric_
+        assert np.array_equal(wide.matrix[:9, :9], narrow.matrix)
+        assert wide.matrix[9:, 9:].tolist() == (rest * np.eye(2)).tolist()
+        assert len(wide.columns) == 9
+
+
+def test_weighting_by_the_model_is_weighting_by_hand():
+    networks = fs.synthetic_networks(n_tasks=2, n_nodes=80, n_features=60, words_per_node=8, links_per_node=3)
+    by_hand = fs.MTSPML(n_iters=50).fit(fs.Weighting("tfidf").fit_transform(networks))
+    by_model = fs.MTSPML(n_iters=50, weighting=fs.Weighting("tfidf")).fit(networks)
+    assert by_model.weighting_.kind == "tfidf"
+    assert np.array_equal(by_hand.metric(1).weights, by_model.metric(1).weights)
+    weighted = by_model.weighting_.transform(networks[1])
+    x, y = weighted.features[[0]], weighted.features[[1]]
+    counts = networks[1].features
+    assert by_hand.metric(1).distance(x, y) == by_model.metric(1).distance(counts[[0]], counts[[1]])
+    assert by_hand.objective(by_model.weighting_.transform(networks)) == by_model.objective(networks)
+
+
+def test_progress_hears_of_every_chunk_and_can_stop(network, monkeypatch):
+    monkeypatch.setattr("fastspml.learner.CHUNK_TRIPLETS", 100)
+    records = []
+    model = fs.SPML(n_iters=35).fit(network, progress=records.append)
+    assert [record.iteration for record in records] == [10, 20, 30, 35]
+    assert records[-1].work["judged"] == 350
+    assert sum(len(record.violations) for record in records) == 35
+    assert 0.0 <= records[0].violated_share <= 1.0
+    model = fs.SPML(n_iters=35).fit(network, progress=lambda record: record.iteration >= 20)
+    assert model.n_iters_ == len(model.violations_) == 20
+    assert model.resume(network).n_iters_ == 35
+
+
+def test_scikit_learn_habits(network):
+    from sklearn.base import clone
+
+    for model in (fs.SPML(reg=0.5, metric="full"), fs.MTSPML(task_reg=[1.0, 2.0], metric="full", n_iters=3)):
+        copy = clone(model)
+        assert copy.get_params() == model.get_params()
+        assert copy is not model
+        assert model.set_params(margin=2.0, metric="diagonal") is model
+        assert model.get_params()["metric"] == "diagonal"
+        with pytest.raises(ValueError, match="has no parameter 'lambda'"):
+            model.set_params(**{"lambda": 1})
+    assert fs.SPML(metric="full").metric == "full"
+    assert repr(fs.SPML(reg=0.5, metric="full")) == "SPML(metric='full', reg=0.5)"
+    assert fs.SPML(n_iters=1).fit(network).fit(network).n_iters_ == 1
+
+
+def test_a_tasks_metric_by_position_and_name(networks):
+    model = fs.MTSPML(n_iters=5).fit(networks)
+    assert np.array_equal(model.metric("task 2").weights, model.metric(2).weights)
+    assert np.array_equal(model.metric(-1).weights, model.metric(3).weights)
+    with pytest.raises(ValueError, match="0 tasks are called 'task 9'; the tasks are task 0"):
+        model.metric("task 9")
+    with pytest.raises(ValueError, match="numbered from 0 to 3; got 4"):
+        model.metric(4)
+
+
+def test_tasks_over_the_same_nodes(network):
+    other = network.with_links(network.adjacency.T, "reversed")
+    shared = fs.MTSPML(n_iters=40).fit([network, other])
+    apart = fs.MTSPML(n_iters=40).fit([network, make_network().with_links(network.adjacency.T, "reversed")])
+    assert np.array_equal(shared.state_.totals, apart.state_.totals)
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"metric": "round"}, "metric must be 'diagonal' or 'full', got 'round'"),
+        ({"margin": 0}, "margin must be a positive number, got 0"),
+        ({"margin": np.nan}, "margin must be a positive number"),
+        ({"n_iters": 0}, "n_iters must be a positive integer, got 0"),
+        ({"batch_size": 0}, "batch_size must be a positive integer, got 0."),
+        ({"batch_size": 2.5}, "batch_size must be a positive integer, got 2.5"),
+        ({"n_threads": -1}, "n_threads must be a positive integer"),
+        ({"seed": -1}, "seed must be an integer from 0"),
+        ({"projection": "often"}, "projection must be 'end', 'every', 'never' or a positive integer"),
+        ({"projection": 0}, "projection must be"),
+        ({"average": "yes"}, "average must be True or False"),
+        ({"weighting": "bm25"}, "kind of weighting must be one of tfidf"),
+    ],
+)
+def test_parameters_out_of_range(network, params, sentence):
+    for learner in (fs.SPML, fs.MTSPML):
+        with pytest.raises(ValueError, match=sentence):
+            learner(**params).fit(network)
+
+
+def test_mistakes_cost_a_sentence(network, networks):
+    for learner, params, sentence in [
+        (fs.SPML, {"reg": 0}, "reg must be a positive number, got 0"),
+        (fs.SPML, {"prior": "one"}, "prior must be 'zero' or 'identity'"),
+        (fs.MTSPML, {"common_reg": -1}, "common_reg must be a positive number"),
+        (fs.MTSPML, {"task_reg": "x"}, "task_reg must be a positive number, got 'x'"),
+        (fs.MTSPML, {"task_reg": [1, 2]}, "task_reg has 2 values, but there are 1 tasks"),
+        (fs.MTSPML, {"project": "none"}, "project must be 'each' or 'combined'"),
+    ]:
+        with pytest.raises(ValueError, match=sentence):
+            learner(**params).fit(network)
+    other = make_network(1, n_features=5)
+    with pytest.raises(
+        ValueError, match="'task 0' has 9 features and 'task 1' has 5; tasks must be over one vocabulary"
+    ):
+        fs.MTSPML().fit([network, other])
+    named = [make_network(0, vocabulary=list("abcdefghi")), make_network(1, vocabulary=list("abcdefghj"))]
+    with pytest.raises(ValueError, match="have different vocabularies"):
+        fs.MTSPML().fit(named)
+    counts = fs.Network(np.abs(network.features.toarray()), network.adjacency)
+    weighted = fs.Weighting("l2").fit_transform(counts)
+    with pytest.raises(ValueError, match="has been weighted already"):
+        fs.SPML(weighting="tfidf").fit(weighted)
+    with pytest.raises(ValueError, match="went through different weightings"):
+        fs.SPML().fit([counts, weighted])
+    with pytest.raises(ValueError, match="has not been fitted; call fit first"):
+        fs.SPML().objective(network)
+    with pytest.raises(ValueError, match="it can go on with those only"):
+        fs.MTSPML(n_iters=2).fit(networks).resume(networks[:2])
+    with pytest.raises(ValueError, match="the model has 4 tasks, but 1 networks came"):
+        fs.MTSPML(n_iters=2).fit(networks).objective(network)
+    with pytest.raises(ValueError, match="n_triplets must be a positive integer or None"):
+        fs.SPML(n_iters=2).fit(network).objective(network, n_triplets=0)
+
+
+def test_a_metric_that_runs_away_is_stopped():
+    network = make_network()
+    huge = fs.Network(network.features.toarray() * 1e120, network.adjacency)
+    with pytest.raises(
+        FloatingPointError, match="metric is not finite after iteration .* raise reg or normalise the rows"
+    ):
+        fs.SPML(reg=1e-300, n_iters=50).fit(huge)
+
+
+def test_a_full_metric_that_cannot_fit_is_refused(network, monkeypatch):
+    monkeypatch.setattr("fastspml.learner.available_memory", lambda: 100.0)
+    with pytest.raises(
+        MemoryError, match=r"a full metric of 9 words takes .* GB, but .* GB are free; use metric='diagonal'"
+    ):
+        fs.SPML(metric="full").fit(network)

@@ -123,9 +123,7 @@ def note_touched(touched, entry):
 
 
 @kernel
-def add_diagonal(
-    indptr, indices, j, l, first, last, own, share, harmonic, grads, at, totals, moments, touched
-):
+def add_diagonal(indptr, indices, j, l, first, last, own, share, harmonic, grads, at, totals, moments, touched):
     """Subtract share times a violated triplet's subgradient from the totals, words first..last - 1 only, in place."""
     n_entries = add_row(indptr, indices, l, first, last, own, -share, harmonic, grads, at, totals, moments, touched)
     at += indptr[l + ONE] - indptr[l]

@@ -45,7 +45,7 @@ def row_start(f):
 
 @kernel
 def quad_full(features, values, at, n, totals, own, prior, common_scale, own_scale):
-    """Return x'Mx, M = prior I + common_scale V_0 + own_scale V_own, for the sparse x in features, values[at:at + n]."""
+    """Return x'Mx, M = prior I + common_scale V_0 + own_scale V_own, for the sparse x in features, values[at:]."""
     common, task, norm = 0.0, 0.0, 0.0
     for a in range(at, at + n):
         base, x = row_start(np.uint64(features[a])), values[a]
@@ -65,7 +65,7 @@ def quad_full(features, values, at, n, totals, own, prior, common_scale, own_sca
 
 @kernel
 def gap_full(indptr, indices, data, i, j, l, totals, own, prior, common_scale, own_scale, features, values, at):
-    """Return d(i,l) - d(i,j) and the lengths of x_i - x_l and x_i - x_j, which are left in features, values from at on."""
+    """Return d(i,l) - d(i,j) and the lengths of x_i - x_l and x_i - x_j, left in features, values from at on."""
     n_linked = row_diff(indptr, indices, data, i, l, features, values, at)
     n_unlinked = row_diff(indptr, indices, data, i, j, features, values, at + n_linked)
     linked = quad_full(features, values, at, n_linked, totals, own, prior, common_scale, own_scale)

@@ -112,7 +112,7 @@ def link_quality(scores, nodes, adj_indptr, adj_indices, is_candidate, k, qualit
 def score_from_counts(positives, passed, ties, n_negative, k, quality):
     """Fill quality with the four measures from sorted positives and the negatives counted against them, in place.
 
-    passed[p] negatives lie above positive p - 1 and not above p: those below positive p are passed[0] + ... + passed[p].
+    passed[p] negatives lie between positives p - 1 and p, so those below positive p are passed[0] + ... + passed[p].
     """
     n_positive = len(positives)
     auc = precision = reciprocal = hits = 0.0

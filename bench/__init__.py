@@ -1,0 +1,1 @@
+"""Measurements: what the README claims, made again by one command each."""

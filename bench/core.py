@@ -1,0 +1,158 @@
+"""What the core promises, measured: python -m bench.core [--quick] [-o folder].
+
+Work per triplet and microseconds at two sizes of network, memory of a fit, seconds to import and to compile, and a fit
+of the size of the paper's Wikipedia areas.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+from statistics import median
+from typing import Any
+
+from bench.machine import RESULTS, write_results
+
+REPEATS = 5
+
+
+def in_new_process(program: str, **environment: str) -> Any:
+    """Run a program in a process of its own and return the JSON that it prints."""
+    got = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ | environment
+    )
+    return json.loads(got.stdout)
+
+
+def growth(sizes: list[int], n_iters: int) -> list[dict[str, Any]]:
+    """Fit networks of n nodes and n words, 50 words a node, batch 10; each in a process of its own."""
+    program = "from bench.core import fit_of_size; import json; print(json.dumps(fit_of_size({size}, {n_iters})))"
+    return [in_new_process(program.format(size=size, n_iters=n_iters)) for size in sizes]
+
+
+def fit_of_size(size: int, n_iters: int) -> dict[str, Any]:
+    """Measure a diagonal fit of one network: work per triplet, microseconds, and how much memory grew."""
+    import fastspml as fs
+
+    network = fs.synthetic_networks(n_tasks=1, n_nodes=size, n_features=size, words_per_node=50, links_per_node=10)[0]
+    model = fs.SPML(reg=1e-5, n_iters=n_iters)
+    # Compile on a tenth of the nodes' rows, so that neither compiler nor its memory is measured.
+    fs.SPML(n_iters=1).fit(fs.synthetic_networks(n_tasks=1, n_nodes=100, n_features=200, words_per_node=50)[0])
+    arrays = [part for m in (network.features, network.adjacency) for part in (m.data, m.indices, m.indptr)]
+    tracemalloc.start()
+    model.fit(network)
+    growth_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    times = []
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        model.fit(network)
+        times.append(time.perf_counter() - started)
+    work = model.state_.work
+    return {
+        "nodes": size,
+        "words": size,
+        "words_read_per_triplet": work["words"] / work["judged"],
+        "entries_changed_per_violated_triplet": work["entries"] / work["violated"],
+        "violated_share": work["violated"] / work["judged"],
+        "us_per_triplet_with_setup": median(times) / work["judged"] * 1e6,
+        "us_per_triplet": _marginal_us(model, network, n_iters),
+        "network_mb": sum(array.nbytes for array in arrays) / 1e6,
+        "fit_growth_mb": growth_bytes / 1e6,
+    }
+
+
+def _marginal_us(model: Any, network: Any, n_iters: int) -> float:
+    """Return the time of a triplet alone: twice the iterations less once, so that setting up drops out."""
+    differences = []
+    for _ in range(REPEATS):
+        seconds = []
+        for factor in (1, 2):
+            started = time.perf_counter()
+            model.set_params(n_iters=factor * n_iters).fit(network)
+            seconds.append(time.perf_counter() - started)
+        differences.append(seconds[1] - seconds[0])
+    model.set_params(n_iters=n_iters)
+    return median(differences) / (n_iters * model.batch_size) * 1e6
+
+
+def imports() -> dict[str, float]:
+    """Measure what importing fastspml and touching its main names adds to importing what it stands on."""
+    stands_on = "import numpy, scipy.sparse, numba, h5py"
+    touched = "import fastspml as fs; fs.MTSPML; fs.read_networks; fs.link_auc"
+    timed = "import time, json; {first}; t = time.perf_counter(); {then}; print(json.dumps(time.perf_counter() - t))"
+    in_new_process(timed.format(first=stands_on, then=touched))  # so that byte code is there
+    return {
+        "import_stands_on_s": median(
+            in_new_process(timed.format(first="pass", then=stands_on)) for _ in range(REPEATS)
+        ),
+        "import_fastspml_on_top_s": median(
+            in_new_process(timed.format(first=stands_on, then=touched)) for _ in range(REPEATS)
+        ),
+        "help_s": median(_seconds_of([sys.executable, "-m", "fastspml", "--help"]) for _ in range(REPEATS)),
+    }
+
+
+def _seconds_of(command: list[str]) -> float:
+    started = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - started
+
+
+def compilation() -> dict[str, float]:
+    """Measure the first diagonal fit with an empty cache folder, and the first fit of the next process."""
+    program = (
+        "import time, json, fastspml as fs\n"
+        "nets = fs.synthetic_networks(n_tasks=3, n_nodes=100, n_features=200, words_per_node=20)\n"
+        "t = time.perf_counter(); fs.MTSPML(n_iters=10).fit(nets); print(json.dumps(time.perf_counter() - t))"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        return {
+            "first_fit_cold_s": in_new_process(program, NUMBA_CACHE_DIR=folder),
+            "first_fit_of_second_process_s": in_new_process(program, NUMBA_CACHE_DIR=folder),
+        }
+
+
+def wikipedia_size() -> dict[str, Any]:
+    """Time a diagonal MT-SPML fit of the size of the paper's Wikipedia areas: 6695 words, 3 tasks, 5500 times 10."""
+    import fastspml as fs
+
+    # The articles have about 190 different words each, so these do too.
+    nets = [
+        fs.synthetic_networks(n_tasks=1, n_nodes=n, n_features=6695, words_per_node=190, links_per_node=4, seed=n)[0]
+        for n in (269, 223, 303)
+    ]
+    nets = fs.Weighting("tfidf").fit_transform(nets)
+    fs.MTSPML(n_iters=1).fit(nets)
+    times = []
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        fs.MTSPML(n_iters=5500).fit(nets)
+        times.append(time.perf_counter() - started)
+    return {"seconds": median(times)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="smaller networks, for a look")
+    parser.add_argument("-o", "--output", default=RESULTS, help="folder for core.json (default: bench/results)")
+    options = parser.parse_args()
+    sizes = [10_000, 100_000] if options.quick else [10_000, 1_000_000]
+    results = {
+        "growth": growth(sizes, 20_000 if options.quick else 100_000),
+        "imports": imports(),
+        "compilation": compilation(),
+        "wikipedia_size": wikipedia_size(),
+    }
+    print(json.dumps(results, indent=1))
+    print(write_results(options.output, "core", results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,514 @@
+"""HDF5 underneath the store: files are written whole or not at all, and read without trusting a byte of them."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import secrets
+import shutil
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import h5py
+import numpy as np
+
+from fastspml.learner import available_memory
+
+# The first file format in which HDF5 puts checksums on its own structures; it can be read since HDF5 1.10 (2016).
+LIBRARY_VERSIONS = ("v110", "v110")
+
+# A mapped array starts on a cache line.
+ALIGNMENT_BYTES = 64
+
+# What AnnData calls the version of each of its encodings.
+ENCODING_VERSIONS = {
+    "anndata": "0.1.0",
+    "array": "0.2.0",
+    "csr_matrix": "0.1.0",
+    "dataframe": "0.2.0",
+    "dict": "0.1.0",
+    "numeric-scalar": "0.2.0",
+    "string": "0.2.0",
+    "string-array": "0.2.0",
+}
+
+# Filters that come with h5py and belong to nobody else: gzip, shuffle, fletcher32, lzf.
+KNOWN_FILTERS = (h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_LZF)
+
+# gzip shrinks zeros by 1032 at most: an array that claims more than this many times what is stored, and some room for
+# the smallest ones, holds values that nobody ever wrote.
+MOST_INFLATION, SMALLEST_CLAIM_BYTES = 1100, 4096
+
+# An attribute of more numbers than this is none of ours: the longest is the shape of a matrix.
+LONGEST_ATTRIBUTE = 16
+
+# A file system says one of these when it has no hard links, or cannot flush a folder.
+UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM, errno.ENOSYS)
+
+T = TypeVar("T")
+
+
+class UnreadableFile(ValueError):
+    """What is wrong with a file, in one sentence that names it."""
+
+
+# ---- checksums ------------------------------------------------------------------------------------------------------
+
+
+def checksum_of_array(values: np.ndarray) -> str:
+    """Return the CRC-32 of an array's bytes as 8 hex digits."""
+    return f"{zlib.crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data):08x}"
+
+
+def checksum_of_texts(texts: Sequence[bytes]) -> str:
+    """Return the CRC-32 of UTF-8 texts joined by NUL as 8 hex digits."""
+    return f"{zlib.crc32(bytes([0]).join(texts)):08x}"
+
+
+def seal(root: h5py.Group, child: Callable[[h5py.Group, str], Any]) -> str:
+    """Return a checksum over the paths, checksums, shapes and types of all arrays, so that a missing one shows.
+
+    ``child`` opens a member of a group. A group that stands in several places is entered once: links may form circles.
+    """
+    lines: list[str] = []
+    first_path: dict[int, str] = {}
+    waiting = [("", root)]
+    while waiting:
+        path, group = waiting.pop()
+        first = first_path.setdefault(_address(group), path)
+        if first != path:
+            lines.append(f"{path} is {first}")
+            continue
+        lines.append(f"{path} {_attribute(group, 'shape')}")
+        for name in sorted(group):
+            node = child(group, name)
+            if isinstance(node, h5py.Group):
+                waiting.append((f"{path}/{name}", node))
+            elif isinstance(node, h5py.Dataset):
+                lines.append(f"{path}/{name} {_attribute(node, 'checksum')} {node.shape} {node.dtype.str}")
+    return checksum_of_texts([line.encode(errors="surrogateescape") for line in lines])
+
+
+def _address(node: Any) -> int:
+    return h5py.h5o.get_info(node.id).addr
+
+
+def _attribute(node: Any, name: str) -> Any:
+    """Return an attribute that is a text, a whole number or a few of them (a tuple); None if it is none of these."""
+    if name not in node.attrs:
+        return None
+    header = node.attrs.get_id(name)
+    if header.shape == () and h5py.check_string_dtype(header.dtype) is not None:
+        text = node.attrs[name]
+        return text.decode() if isinstance(text, bytes) else str(text)
+    if header.dtype.kind in "iu" and math.prod(header.shape) <= LONGEST_ATTRIBUTE:
+        numbers = np.asarray(node.attrs[name]).tolist()
+        return tuple(numbers) if isinstance(numbers, list) else numbers
+    return None
+
+
+# ---- writing --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str], overwrite: bool, compress: bool = False) -> Iterator[Writer]:
+    """Give a writer of a new file that takes its place in one step, once it is complete and on the disk."""
+    target = Path(os.path.realpath(path))  # a link to a file stays a link
+    _check_target(target, overwrite)
+    temporary = target.with_name(f".fastspml-{secrets.token_hex(8)}.partial")
+    try:
+        with h5py.File(
+            temporary, "x", libver=LIBRARY_VERSIONS, alignment_threshold=1, alignment_interval=ALIGNMENT_BYTES
+        ) as file:
+            yield Writer(file, compress)
+            file.attrs["checksum"] = seal(file, lambda group, name: group[name])
+        _sync(temporary)
+        _publish(temporary, target, overwrite)
+        _sync(target.parent)
+    except FileExistsError:
+        raise
+    except (OSError, RuntimeError) as error:  # RuntimeError is how h5py reports that closing failed
+        raise OSError(f"{target} could not be written: {error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _check_target(target: Path, overwrite: bool) -> None:
+    folder = target.parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{target.name} cannot be written: there is no folder {folder}; make it first.")
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder; give the name of a file in it.")
+    if target.exists() and not overwrite:
+        raise _exists_already(target)
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{target.name} cannot be written: folder {folder} is read-only; choose another one.")
+
+
+def _exists_already(target: Path) -> FileExistsError:
+    return FileExistsError(f"{target} exists already; pass overwrite=True to replace it, or choose another name.")
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the list of names in a folder, is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if not (path.is_dir() and error.errno in UNSUPPORTED):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _publish(temporary: Path, target: Path, overwrite: bool) -> None:
+    """Let a complete file take its place; without `overwrite`, never that of a file which has come up meanwhile."""
+    if target.exists() and overwrite:
+        shutil.copymode(target, temporary)
+    if not overwrite:
+        try:
+            os.link(temporary, target)  # a rename would replace the other file
+            return
+        except FileExistsError:
+            raise _exists_already(target) from None
+        except OSError as error:
+            if error.errno not in UNSUPPORTED:
+                raise
+            _check_target(target, overwrite)
+    os.replace(temporary, target)
+
+
+class Writer:
+    """A file in the making: groups, arrays and texts in AnnData's encodings, every array with its checksum."""
+
+    def __init__(self, file: h5py.File, compress: bool) -> None:
+        self.root: h5py.Group = file
+        self._compress = compress
+        self._written: dict[Any, tuple[Any, Any]] = {}
+
+    def group(self, parent: h5py.Group, name: str, encoding: str = "dict") -> h5py.Group:
+        """Make a group."""
+        return _encoded(parent.create_group(name), encoding)
+
+    def array(self, parent: h5py.Group, name: str, values: Any) -> None:
+        """Write numbers: an array, or one."""
+        values = np.asarray(values)
+        encoding = "array" if values.ndim else "numeric-scalar"
+        self._dataset(parent, name, values, checksum_of_array(values), encoding)
+
+    def texts(self, parent: h5py.Group, name: str, texts: Any) -> None:
+        """Write a sequence of strings."""
+        raw = [_as_utf8(text) for text in np.asarray(texts).tolist()]
+        self._dataset(parent, name, np.array(raw, _text_dtype(raw)), checksum_of_texts(raw), "string-array")
+
+    def text(self, parent: h5py.Group, name: str, text: str) -> None:
+        """Write one string."""
+        raw = _as_utf8(text)
+        self._dataset(parent, name, np.array(raw, _text_dtype([raw])), checksum_of_texts([raw]), "string")
+
+    def labels(self, parent: h5py.Group, name: str, labels: np.ndarray) -> None:
+        """Write names, which are strings or whole numbers."""
+        write = self.array if labels.dtype.kind in "iu" else self.texts
+        write(parent, name, labels)
+
+    def shared(
+        self, parent: h5py.Group, name: str, value: Any, write: Callable[[Writer, h5py.Group, str, Any], None]
+    ) -> None:
+        """Write a value with ``write(self, parent, name, value)``, or link to where that has been done before."""
+        key = (write, _identity(value))
+        if key in self._written:
+            parent[name] = self._written[key][1]
+        else:
+            write(self, parent, name, value)
+            self._written[key] = value, parent[name]  # the value stays alive, so that its identity stays its own
+
+    def _dataset(self, parent: h5py.Group, name: str, values: np.ndarray, checksum: str, encoding: str) -> None:
+        # A scalar cannot be compressed and nothing need not be.
+        compression = {"compression": "gzip", "shuffle": True} if self._compress and values.ndim and values.size else {}
+        dataset = parent.create_dataset(name, data=values, **compression)
+        dataset.attrs["checksum"] = checksum
+        _encoded(dataset, encoding)
+
+
+def _encoded(node: Any, encoding: str) -> Any:
+    node.attrs["encoding-type"] = encoding
+    node.attrs["encoding-version"] = ENCODING_VERSIONS[encoding]
+    return node
+
+
+def _identity(value: Any) -> Any:
+    """Return what two arrays over the same memory have in common, though networks hand out views; else the id."""
+    if not isinstance(value, np.ndarray):
+        return id(value)
+    return value.__array_interface__["data"][0], value.shape, value.strides, value.dtype.str
+
+
+def _as_utf8(text: str) -> bytes:
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{text!r} is no valid Unicode text, so HDF5 cannot hold it; rename it.") from None
+    if 0 in raw:
+        raise ValueError(f"{text!r} holds a NUL character, which ends a string in HDF5; rename it.")
+    return raw
+
+
+def _text_dtype(raw: Sequence[bytes]) -> np.dtype:
+    """Return the type of strings as long as the longest: unlike those of any length, they have a known size."""
+    return h5py.string_dtype("utf-8", max(map(len, raw), default=0) or 1)
+
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str], mapped: bool = False) -> Iterator[Reader]:
+    """Give a reader of a file; whatever turns out to be wrong with it becomes a sentence that names the file."""
+    path = Path(path)
+    _check_source(path)
+    try:
+        with h5py.File(path, "r") as file:
+            yield Reader(file, path, mapped)
+    except (UnreadableFile, Warning):
+        raise
+    except MemoryError as error:
+        raise UnreadableFile(f"{path.name} does not fit into memory; read it on a larger machine.") from error
+    except Exception as error:
+        raise UnreadableFile(f"{path.name} is torn or damaged ({error}); restore it from a copy.") from error
+
+
+def _check_source(path: Path) -> None:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; expected an HDF5 file.")
+    if not path.is_file():  # opening a pipe would wait for ever
+        raise OSError(f"{path} is not a regular file; expected an HDF5 file.")
+    if not os.access(path, os.R_OK):
+        raise PermissionError(f"{path} may not be read; ask its owner for permission.")
+    if not h5py.is_hdf5(path):
+        raise UnreadableFile(f"{path.name} is not an HDF5 file, or its beginning is damaged; expected one by fastspml.")
+
+
+class Reader:
+    """A file of which nothing is trusted: every link, type, filter and size is looked at before it is followed.
+
+    Members are named by their path below a group, and found one component at a time.
+    """
+
+    def __init__(self, file: h5py.File, path: Path, mapped: bool) -> None:
+        self.root: h5py.Group = file
+        self.name = path.name
+        self.mapped = mapped
+        self._path = path
+        self._status = os.fstat(file.id.get_vfd_handle())
+        self._verifies = False
+        self._free_bytes = available_memory()
+        self._claimed_bytes = 0
+        self._built: dict[Any, Any] = {}
+
+    def refuse(self, sentence: str) -> NoReturn:
+        """Give the file up."""
+        raise UnreadableFile(sentence)
+
+    @contextmanager
+    def checking(self, what: str) -> Iterator[None]:
+        """Let a complaint about the content name the file and the part of it."""
+        try:
+            yield
+        except UnreadableFile:
+            raise
+        except (ValueError, TypeError) as error:
+            raise UnreadableFile(f"{what} of {self.name} cannot be used: {error}") from error
+
+    def verify(self) -> None:
+        """Compare the file's checksum with what stands in it, and from now on that of each array which is read."""
+        if _attribute(self.root, "checksum") != seal(self.root, self._child):
+            self.refuse(f"{self.name} is torn or damaged: its contents have another checksum; restore it from a copy.")
+        self._verifies = True
+
+    # ---- members ----
+
+    def find(self, parent: h5py.Group, path: str) -> Any:
+        """Return a group or dataset, or None if there is none."""
+        node: Any = parent
+        for name in path.split("/"):
+            node = self._child(node, name) if isinstance(node, h5py.Group) else None
+            if node is None:
+                return None
+        return node
+
+    def get(self, parent: h5py.Group, path: str) -> Any:
+        """Return a group or dataset that must be there."""
+        node = self.find(parent, path)
+        if node is None:
+            self.refuse(f"{self.name} has no {_place(parent, path)}; it is damaged, or was not written by fastspml.")
+        return node
+
+    def group(self, parent: h5py.Group, path: str) -> h5py.Group:
+        """Return a group that must be there."""
+        node = self.get(parent, path)
+        if not isinstance(node, h5py.Group):
+            self.refuse(f"{_place(parent, path)} of {self.name} must be a group, but is an array; the file is damaged.")
+        return node
+
+    def members(self, group: h5py.Group) -> list[str]:
+        """Return the names of all members, sorted."""
+        return sorted(group)
+
+    def attribute(self, node: Any, name: str) -> Any:
+        """Return a text, a whole number or a tuple of them; None if there is no such attribute."""
+        return _attribute(node, name)
+
+    def once(self, parent: h5py.Group, path: str, read: Callable[[Reader, h5py.Group, str], T]) -> T:
+        """Return ``read(self, parent, path)``; what several places share is read once, and shared again."""
+        key = (read, _address(self.get(parent, path)))
+        if key not in self._built:
+            self._built[key] = read(self, parent, path)
+        return self._built[key]
+
+    def _child(self, group: h5py.Group, name: str) -> Any:
+        raw = name.encode(errors="surrogateescape")
+        if raw in (b"", b".") or not group.id.links.exists(raw):
+            return None
+        if group.id.links.get_info(raw).type != h5py.h5l.TYPE_HARD:
+            self.refuse(
+                f"{_place(group, name)} of {self.name} is a link to another place or file, which fastspml never "
+                "follows; put the data itself there."
+            )
+        return group[name]
+
+    # ---- arrays ----
+
+    def array(
+        self, parent: h5py.Group, path: str, ndim: int = 1, kinds: str = "biuf", may_map: bool = False
+    ) -> np.ndarray:
+        """Return numbers of these NumPy kinds; where the file is mapped and they may be, without reading them."""
+        dataset = self._dataset(parent, path, ndim)
+        dtype = dataset.dtype
+        if dtype.kind not in kinds or h5py.check_enum_dtype(dtype) is not None:
+            self.refuse(f"{_place(parent, path)} of {self.name} holds {dtype}, not the numbers expected there.")
+        if self.mapped and may_map:
+            values = self._map(dataset)
+        else:
+            self._claim(math.prod(dataset.shape) * dtype.itemsize, dataset)
+            values = np.empty(dataset.shape, dtype.newbyteorder("="))
+            if values.size:
+                dataset.read_direct(values)
+        self._compare(dataset, checksum_of_array, values)
+        return values
+
+    def number(self, parent: h5py.Group, path: str, kinds: str = "iu") -> Any:
+        """Return one number."""
+        return self.array(parent, path, ndim=0, kinds=kinds).item()
+
+    def texts(self, parent: h5py.Group, path: str) -> np.ndarray:
+        """Return a sequence of strings."""
+        raw = self._raw_texts(parent, path, ndim=1)
+        self._claim(4 * max(map(len, raw), default=0) * len(raw), self.get(parent, path))  # NumPy's characters
+        return np.array([text.decode() for text in raw], dtype=str)
+
+    def text(self, parent: h5py.Group, path: str) -> str:
+        """Return one string."""
+        return self._raw_texts(parent, path, ndim=0)[0].decode()
+
+    def labels(self, parent: h5py.Group, path: str) -> np.ndarray:
+        """Return names, which are strings or whole numbers, read-only."""
+        node = self.get(parent, path)
+        is_text = isinstance(node, h5py.Dataset) and h5py.check_string_dtype(node.dtype) is not None
+        labels = self.texts(parent, path) if is_text else self.array(parent, path, kinds="iu")
+        labels.flags.writeable = False
+        return labels
+
+    def _raw_texts(self, parent: h5py.Group, path: str, ndim: int) -> list[bytes]:
+        dataset = self._dataset(parent, path, ndim)
+        if h5py.check_string_dtype(dataset.dtype) is None:
+            self.refuse(f"{_place(parent, path)} of {self.name} holds {dataset.dtype}, expected text.")
+        self._claim(math.prod(dataset.shape) * dataset.id.get_type().get_size(), dataset)
+        raw = np.atleast_1d(dataset[()]).tolist() if dataset.dtype.kind == "S" or ndim == 0 else self._by_parts(dataset)
+        self._compare(dataset, checksum_of_texts, raw)
+        return raw
+
+    def _by_parts(self, dataset: h5py.Dataset) -> list[bytes]:
+        """Read strings of any length, so few at once that they fit into memory even if each is as long as the file."""
+        raw: list[bytes] = []
+        step = int(max(1, min(2**16, self._free_bytes // (4 * self._status.st_size))))
+        for start in range(0, dataset.shape[0], step):
+            part = dataset[start : start + step].tolist()
+            self._claim(sum(map(len, part)), dataset)
+            raw += part
+        return raw
+
+    def _dataset(self, parent: h5py.Group, path: str, ndim: int) -> h5py.Dataset:
+        dataset, place = self.get(parent, path), f"{_place(parent, path)} of {self.name}"
+        if not isinstance(dataset, h5py.Dataset):
+            self.refuse(f"{place} must be an array, but is a group; the file is damaged.")
+        layout = dataset.id.get_create_plist()
+        if layout.get_layout() == h5py.h5d.VIRTUAL or layout.get_external_count():
+            self.refuse(f"{place} lies outside the file, where fastspml never looks; put the data itself there.")
+        for position in range(layout.get_nfilters()):
+            if layout.get_filter(position)[0] not in KNOWN_FILTERS:
+                self.refuse(f"{place} went through an unknown filter; write the file again with gzip or without any.")
+        if dataset.shape is None or len(dataset.shape) != ndim:
+            self.refuse(f"{place} has shape {dataset.shape}, expected {ndim} dimensions; the file is damaged.")
+        self._check_storage(dataset, place)
+        return dataset
+
+    def _check_storage(self, dataset: h5py.Dataset, place: str) -> None:
+        """Refuse arrays that declare more than is stored; a small file can declare terabytes."""
+        item_bytes = dataset.id.get_type().get_size()
+        declared = item_bytes * max(math.prod(dataset.shape), math.prod(dataset.chunks or (0,)))
+        stored = min(dataset.id.get_storage_size(), self._status.st_size)
+        if declared > MOST_INFLATION * stored + SMALLEST_CLAIM_BYTES:
+            self.refuse(f"{place} declares {declared} bytes, but only {stored} are stored; the file is damaged.")
+        offset = dataset.id.get_offset()
+        if offset is not None and offset + declared > self._status.st_size:
+            self.refuse(f"{place} runs beyond the end of the file; it is torn or damaged, restore it from a copy.")
+
+    def _claim(self, n_bytes: int, dataset: h5py.Dataset) -> None:
+        """Take memory for an array, or refuse the file because all of it together needs more than is free."""
+        self._claimed_bytes += n_bytes
+        if self._claimed_bytes > self._free_bytes:
+            self.refuse(
+                f"{self.name} takes more than {self._claimed_bytes / 1e9:.1f} GB up to {_place(dataset)}, but "
+                f"{self._free_bytes / 1e9:.1f} GB are free; networks can be read with mapped=True."
+            )
+
+    def _compare(self, dataset: h5py.Dataset, checksum: Callable[[Any], str], values: Any) -> None:
+        if self._verifies and _attribute(dataset, "checksum") != checksum(values):
+            self.refuse(f"{_place(dataset)} of {self.name} is torn or damaged (wrong checksum); restore a copy.")
+
+    # ---- mapping ----
+
+    def _map(self, dataset: h5py.Dataset) -> np.ndarray:
+        dtype = dataset.dtype
+        if not dataset.size:
+            return np.zeros(dataset.shape, dtype)
+        offset = dataset.id.get_offset()
+        if offset is None or dataset.id.get_create_plist().get_nfilters():
+            self._refuse_map(dataset, "is compressed or stored in pieces")
+        if offset % dtype.itemsize or not dtype.isnative:
+            self._refuse_map(dataset, "is not laid out as this machine wants it")
+        raw = self._mapping[offset : offset + dataset.size * dtype.itemsize]
+        return raw.view(dtype).reshape(dataset.shape)
+
+    def _refuse_map(self, dataset: h5py.Dataset, reason: str) -> NoReturn:
+        self.refuse(
+            f"{_place(dataset)} of {self.name} {reason}, so it cannot be mapped; read the file without mapped=True "
+            "and write it uncompressed, with fs.write_networks(path, networks)."
+        )
+
+    @cached_property
+    def _mapping(self) -> np.memmap:
+        with open(self._path, "rb") as file:
+            if not os.path.samestat(os.fstat(file.fileno()), self._status):
+                self.refuse(f"{self.name} was replaced while it was being read; read it again.")
+            return np.memmap(file, np.uint8, "r")
+
+
+def _place(parent: Any, path: str = "") -> str:
+    """Return where a member stands in the file, as a reader of the sentence would look for it."""
+    return f"{parent.name}/{path}".strip("/")

@@ -1,0 +1,39 @@
+"""Score how well the links of a run's hidden nodes are predicted; nodes that were trained on are refused."""
+
+from __future__ import annotations
+
+import argparse
+
+from fastspml.cli.output import print_json, print_table
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="RUN", help="run folder, or a model file with --networks")
+    parser.add_argument("--networks", help="file of networks; a run folder knows its own")
+    parser.add_argument("--nodes", nargs="+", metavar="NAME", help="only these of the hidden nodes")
+    parser.add_argument("-k", type=int, default=10, help="for hits at k (default: 10)")
+    parser.add_argument("--json", action="store_true", help="print JSON, with the values of every node")
+
+
+def run(options: argparse.Namespace) -> None:
+    from fastspml.evaluate import hidden_quality
+    from fastspml.runs import networks_of, open_run
+
+    model, config = open_run(options.path)
+    networks = networks_of(options.networks, config)
+    results = hidden_quality(model, networks, options.nodes, options.k)
+    if options.json:
+        print_json(
+            [
+                {"task": network.name, "nodes": network.nodes[nodes], "mean": quality.means(), **vars(quality)}
+                for network, nodes, quality in results
+            ]
+        )
+        return
+    print_table(
+        [
+            [network.name, len(nodes), quality.n_defined, *quality.means().values()]
+            for network, nodes, quality in results
+        ],
+        header=["task", "hidden nodes", "scored", "AUC", "average precision", "reciprocal rank", f"hits@{options.k}"],
+    )

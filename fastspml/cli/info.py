@@ -1,0 +1,95 @@
+"""Show what a file holds: the tasks of a file of networks, or the parameters and words of a model or run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fastspml.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from fastspml.network import Network
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="networks (.h5, .h5ad), a model (.h5) or a run folder")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: argparse.Namespace) -> None:
+    from fastspml.store import file_kind
+
+    if Path(options.file).is_dir() or file_kind(options.file) == "model":
+        _show_model(options)
+    else:
+        _show_networks(options)
+
+
+def _show_networks(options: argparse.Namespace) -> None:
+    from fastspml.store import read_networks
+
+    networks = read_networks(options.file)
+    rows = [_row(network) for network in networks]
+    shared = _overlaps(networks)
+    if options.json:
+        print_json({"tasks": rows, "overlap": shared})
+        return
+    print_table([list(row.values()) for row in rows], header=list(rows[0]))
+    if any(any(line) for line in shared):
+        print("\nnodes with a link that tasks share, intersection over union:")
+        print_table(
+            [[network.name, *line] for network, line in zip(networks, shared, strict=True)],
+            header=["", *(network.name for network in networks)],
+        )
+
+
+def _row(network: Network) -> dict[str, Any]:
+    import numpy as np
+
+    words = np.diff(network.features.indptr)
+    received = np.bincount(network.adjacency.indices, minlength=network.n_nodes)
+    degrees = network.degrees + received
+    return {
+        "task": network.name,
+        "nodes": network.n_nodes,
+        "links": network.n_links,
+        "features": network.n_features,
+        "words/node": float(words.mean()) if len(words) else float("nan"),
+        "links/node": float(network.degrees.mean()) if len(words) else float("nan"),
+        "most links": int(network.degrees.max(initial=0)),
+        "isolated": int(np.count_nonzero(degrees == 0)),
+        "weighting": "none" if network.weighting is None else network.weighting.kind,
+    }
+
+
+def _overlaps(networks: list[Network]) -> list[list[float]]:
+    """Return the share of linked nodes that every two tasks have in common, by node name; zero on the diagonal."""
+    linked = []
+    for network in networks:
+        ends = set(network.adjacency.indices.tolist()) | set(network.degrees.nonzero()[0].tolist())
+        linked.append({network.nodes[i].item() for i in ends} if network.has_node_names else set())
+    return [[len(a & b) / len(a | b) if a is not b and a | b else 0.0 for b in linked] for a in linked]
+
+
+def _show_model(options: argparse.Namespace) -> None:
+    from fastspml.metric import Metric
+    from fastspml.runs import open_run
+
+    model, _ = open_run(options.file)
+    if isinstance(model, Metric):
+        about: dict[str, Any] = {"kind": type(model).__name__, "features": model.n_features}
+    else:
+        about = {"kind": type(model).__name__, **model.get_params()}
+        if hasattr(model, "state_"):
+            about |= {
+                "tasks": model.task_names_,
+                "features": model.n_features_,
+                "iterations": model.n_iters_,
+                "triplets": model.state_.work["judged"],
+                "hidden nodes": [len(nodes) for nodes in getattr(model, "hidden_nodes_", [])],
+            }
+    if options.json:
+        print_json(about)
+    else:
+        print_table([[key, str(value)] for key, value in about.items()], header=["", ""])

@@ -1,0 +1,104 @@
+"""Predict links of unseen nodes: the nodes nearest to each under the learned metric, as CSV or JSON lines."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from fastspml.cli.output import say
+
+FIELDS = ["node", "task", "rank", "neighbour", "distance"]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="RUN", help="run folder, or a model file with --networks")
+    parser.add_argument(
+        "newcomers",
+        help="unseen nodes: a file of networks, or word counts as JSON lines or lines of `name word:count ...`",
+    )
+    parser.add_argument("--networks", help="file of the nodes that can be linked to; a run folder knows its own")
+    parser.add_argument(
+        "--task", default="0", help="name or number of the task (default: 0), or all: tasks are ranked too"
+    )
+    parser.add_argument("-k", type=int, default=10, help="links to predict for each node (default: 10)")
+    parser.add_argument("--json", action="store_true", help="JSON lines instead of CSV")
+    parser.add_argument("-o", "--output", help="file to write instead of standard output; must not exist")
+
+
+def run(options: argparse.Namespace) -> None:
+    from fastspml.runs import networks_of, open_run
+
+    model, config = open_run(options.path)
+    networks = networks_of(options.networks, config)
+    names, rows = _newcomers(options.newcomers, model)
+    records = _predictions(model, networks, names, rows, options)
+    with open(options.output, "x", newline="") if options.output else nullcontext(sys.stdout) as file:
+        if options.json:
+            for record in records:
+                file.write(json.dumps(record) + "\n")
+        else:
+            fields = [*FIELDS, "fit"] if options.task == "all" else FIELDS
+            writer = csv.DictWriter(file, fields)
+            writer.writeheader()
+            writer.writerows(records)
+
+
+def _newcomers(path: str, model: Any) -> tuple[list[str], Any]:
+    """Return the names and attributes of unseen nodes."""
+    from fastspml.evaluate import metric_of
+
+    if Path(path).suffix in (".h5", ".h5ad", ".hdf5"):
+        from fastspml.store import read_networks
+
+        network = read_networks(path)[0]
+        return [str(name) for name in network.nodes.tolist()], network
+    from fastspml.readers.counts import read_counts
+
+    vocabulary = metric_of(model).vocabulary
+    if vocabulary is None:
+        raise ValueError("the model has no vocabulary, so words cannot be matched; hand in a file of networks instead.")
+    names, rows, n_unknown = read_counts(path, vocabulary)
+    if n_unknown:
+        say(f"{n_unknown} words that the model does not know were left out")
+    return names, rows
+
+
+def _predictions(
+    model: Any, networks: list[Any], names: list[str], rows: Any, options: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
+    from fastspml.evaluate import metric_of
+    from fastspml.predict import LinkIndex, rank_tasks
+
+    if options.task == "all":
+        tasks, fits = list(range(len(networks))), rank_tasks(model, networks, rows)
+    else:
+        tasks, fits = [_task(options.task, networks)], None
+    found = {q: LinkIndex(metric_of(model, q), networks[q]).query(rows, options.k) for q in tasks}
+    for r, name in enumerate(names):
+        order = tasks if fits is None else sorted(tasks, key=lambda q: -fits[r, q])
+        for q in order:
+            nodes, distances = found[q]
+            for rank in range(options.k):
+                record = {
+                    "node": name,
+                    "task": networks[q].name,
+                    "rank": rank + 1,
+                    "neighbour": str(networks[q].nodes[nodes[r, rank]]),
+                    "distance": float(distances[r, rank]),
+                }
+                yield record if fits is None else record | {"fit": float(fits[r, q])}
+
+
+def _task(text: str, networks: list[Any]) -> int:
+    names = [network.name for network in networks]
+    if text in names:
+        return names.index(text)
+    if text.isdecimal() and int(text) < len(names):
+        return int(text)
+    raise ValueError(f"there is no task {text!r}; the tasks are {', '.join(names)}, or all.")

@@ -1,0 +1,110 @@
+"""House rules that run as checks."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import fastspml
+from tests import naive
+
+ROOT = Path(fastspml.__file__).parent
+KERNELS = sorted((ROOT / "kernels").glob("*.py"))
+
+# Kernels whose twin is called otherwise, or that compute nothing which could have one.
+OTHER_TWINS = {"run_iterations": ("spml", "mtspml"), "wait": (), "kernel": ()}
+
+# A file may import only from those before it (STYLE.md, section 2).
+ORDER = [
+    "network", "weighting", "kernels", "metric", "synthetic", "scoring", "learner", "spml", "mtspml", "_hdf5", "store",
+    "datasets", "readers", "evaluate", "predict", "baselines", "runs", "cli", "__main__",
+]  # fmt: skip
+
+
+def functions(path):
+    return [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+
+
+def is_kernel(function):
+    return any(isinstance(decorator, ast.Name) and decorator.id == "kernel" for decorator in function.decorator_list)
+
+
+def test_naive_imports_nothing_of_fastspml():
+    tree = ast.parse(Path(naive.__file__).read_text())
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert imported == {"math", "numpy"}
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+
+
+def test_kernels_used_elsewhere_have_a_twin():
+    everything = {path: path.read_text() for path in ROOT.rglob("*.py")}
+    for path in KERNELS:
+        for function in filter(is_kernel, functions(path)):
+            used = [
+                other
+                for other, text in everything.items()
+                if other != path and re.search(rf"\b{function.name}\b", text)
+            ]
+            twins = OTHER_TWINS.get(function.name, (function.name,))
+            assert not used or all(hasattr(naive, twin) for twin in twins), f"{path.name}: {function.name} has no twin"
+
+
+def test_kernels_have_docstrings():
+    for path in KERNELS:
+        assert ast.get_docstring(ast.parse(path.read_text()))
+        for function in filter(is_kernel, functions(path)):
+            assert ast.get_docstring(function), f"{path.name}: {function.name}"
+
+
+def test_public_names_have_docstrings():
+    for name in fastspml.__all__:
+        assert name == "__version__" or getattr(fastspml, name).__doc__, name
+
+
+def test_the_library_never_prints():
+    for path in ROOT.rglob("*.py"):
+        calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        printed = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"]
+        assert not printed or "cli" in path.parts, path
+
+
+def test_files_import_only_from_those_above_them():
+    for path in ROOT.rglob("*.py"):
+        module = path.relative_to(ROOT).with_suffix("").parts[0]
+        if module == "__init__":
+            continue
+        tree = ast.parse(path.read_text())
+        tree.body = [node for node in tree.body if not isinstance(node, ast.If)]  # imports for type checkers only
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("fastspml."):
+                other = node.module.split(".")[1]
+                assert ORDER.index(other) <= ORDER.index(module), f"{path.name} imports {node.module}"
+
+
+def test_only_the_store_speaks_hdf5():
+    for path in ROOT.rglob("*.py"):
+        assert "import h5py" not in path.read_text() or path.stem in ("store", "_hdf5")
+
+
+def test_help_needs_no_compiler():
+    program = "import sys; from fastspml.cli import main; main(['--help']); print([m for m in ('numba', 'scipy') if m in sys.modules])"
+    got = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert got.stdout.strip().endswith("[]")
+
+
+def test_kernels_work_where_no_cache_can_be_written(tmp_path):
+    """A cache folder below a file cannot be made, not even by root."""
+    (tmp_path / "file").write_text("")
+    program = (
+        "import fastspml as fs\n"
+        "net = fs.synthetic_networks(n_tasks=1, n_nodes=30, n_features=20, words_per_node=4, links_per_node=2)\n"
+        "print(fs.SPML(n_iters=3).fit(net).n_iters_)\n"
+    )
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path / "file" / "cache"), "PATH": "/usr/bin"}
+    got = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, env=environment, cwd=ROOT.parent
+    )
+    assert got.stdout.strip() == "3", got.stderr

@@ -1,0 +1,174 @@
+"""Single kernels against their twins, on rows that are empty, equal and full."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from fastspml.kernels import barrier, diagonal, draws, full, ranking
+from fastspml.learner import pack, unpack
+from fastspml.network import as_kernel_csr
+from tests import naive
+from tests.conftest import make_network
+
+ZERO, ONE = np.uint64(0), np.uint64(1)
+D = 7
+
+
+@st.composite
+def triplet_rows(draw):
+    """Three sparse rows: empty, full or in between, sometimes equal."""
+    values = st.one_of(st.just(0.0), st.floats(-3, 3, allow_subnormal=False))
+    rows = [draw(st.lists(values, min_size=D, max_size=D)) for _ in range(3)]
+    if draw(st.booleans()):
+        rows[2] = rows[0]
+    return np.array(rows)
+
+
+def kernel_rows(rows, dtype=np.float64):
+    return as_kernel_csr(sparse.csr_array(rows.astype(dtype)))
+
+
+def unsigned(*numbers):
+    return tuple(np.uint64(number) for number in numbers)
+
+
+@settings(max_examples=80, deadline=None)
+@given(triplet_rows(), st.integers(0, 2**32))
+def test_gap_and_total_of_a_diagonal_metric(rows, seed):
+    rng = np.random.default_rng(seed)
+    csr = kernel_rows(rows)
+    totals = rng.normal(size=(D, 3))
+    doubled, grads = np.zeros(D), np.full(3 * D, np.nan)
+    i, j, l, own, at = unsigned(0, 1, 2, 2, 3)
+    prior, common_scale, own_scale = 1.0, 0.3, 0.7
+    weights = prior + common_scale * totals[:, 0] + own_scale * totals[:, 2]
+    for is_clipped in (False, True):
+        got = diagonal.gap_diagonal(
+            *csr, i, j, l, totals, own, prior, common_scale, own_scale, is_clipped, doubled, grads, at
+        )
+        expected = naive.gap_diagonal(np.maximum(weights, 0) if is_clipped else weights, *rows)
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
+        assert not doubled.any()
+
+    again = np.full(3 * D, np.nan)
+    diagonal.gradient_diagonal(*csr, i, j, l, doubled, again, at)
+    np.testing.assert_array_equal(again, grads)
+    expected = naive.gradient_diagonal(*rows)
+    got_gradient = np.zeros(D)
+    n_linked = np.count_nonzero(rows[2])
+    got_gradient[np.flatnonzero(rows[2])] += grads[3 : 3 + n_linked]
+    got_gradient[np.flatnonzero(rows[1])] -= grads[3 + n_linked : 3 + n_linked + np.count_nonzero(rows[1])]
+    np.testing.assert_allclose(got_gradient, expected, rtol=1e-9, atol=1e-9)
+
+    moments, touched = np.zeros((D, 3)), np.zeros(100, dtype=np.uint64)
+    before = totals.copy()
+    n_entries = 0
+    for first, last in ((0, 3), (3, D)):  # two threads' shares of the words
+        n_entries += diagonal.add_diagonal(
+            *csr[:2], j, l, np.uint64(first), np.uint64(last), own, 0.25, 1.5, grads, at, totals, moments, touched
+        )
+    for column in (0, 2):
+        expected = naive.add_diagonal(before[:, column], *rows, 0.25)
+        np.testing.assert_allclose(totals[:, column], expected, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(moments[:, column], 1.5 * (expected - before[:, column]), atol=1e-9)
+    assert np.array_equal(totals[:, 1], before[:, 1])
+    assert n_entries == 2 * (np.count_nonzero(rows[1]) + np.count_nonzero(rows[2])) == touched[0]
+
+
+@pytest.mark.parametrize("n_listed", [0, 3, 50])
+def test_projection_looks_at_touched_entries_or_at_all(n_listed):
+    rng = np.random.default_rng(0)
+    totals, moments = rng.normal(size=(D, 2)), np.zeros((D, 2))
+    before = totals.copy()
+    touched = np.zeros(n_listed + 1, dtype=np.uint64)
+    for entry in range(2 * D):
+        diagonal.note_touched(touched, np.uint64(entry))
+    prior, reg, t = np.array([1.0, 0.0]), np.array([0.1, 0.2]), 5
+    diagonal.clip_diagonal(ZERO, np.uint64(D), -prior * reg * t, 2.0, totals, moments, touched)
+    for column in range(2):
+        expected = naive.clip_diagonal(before[:, column], prior[column], reg[column], t)
+        np.testing.assert_allclose(totals[:, column], expected, atol=1e-12)
+        np.testing.assert_allclose(moments[:, column], 2.0 * (expected - before[:, column]), atol=1e-12)
+    assert touched[0] == 0
+
+
+@settings(max_examples=80, deadline=None)
+@given(triplet_rows(), st.integers(0, 2**32))
+def test_gap_and_total_of_a_full_metric(rows, seed):
+    rng = np.random.default_rng(seed)
+    csr = kernel_rows(rows)
+    packed = rng.normal(size=(D * (D + 1) // 2, 3))
+    features, values = np.zeros(5 * D, dtype=np.uint32), np.full(5 * D, np.nan)
+    i, j, l, own, at = unsigned(0, 1, 2, 2, 2)
+    matrix = np.eye(D) + 0.3 * unpack(packed[:, 0]) + 0.7 * unpack(packed[:, 2])
+    got, n_linked, n_unlinked = full.gap_full(*csr, i, j, l, packed, own, 1.0, 0.3, 0.7, features, values, at)
+    n_linked, n_unlinked = unsigned(n_linked, n_unlinked)
+    np.testing.assert_allclose(got, naive.gap_full(matrix, *rows), rtol=1e-9, atol=1e-9)
+    expected_words, expected_values = naive.row_diff(rows[0], rows[2])
+    assert features[2 : 2 + int(n_linked)].tolist() == expected_words
+    np.testing.assert_array_equal(values[2 : 2 + int(n_linked)], expected_values)
+
+    moments, before = np.zeros_like(packed), packed.copy()
+    for first, last in ((0, 4), (4, D)):
+        full.add_full(
+            features,
+            values,
+            at,
+            n_linked,
+            n_unlinked,
+            np.uint64(first),
+            np.uint64(last),
+            own,
+            0.25,
+            1.5,
+            packed,
+            moments,
+        )
+    for column in (0, 2):
+        expected = naive.add_full(unpack(before[:, column]), *rows, 0.25)
+        np.testing.assert_allclose(unpack(packed[:, column]), expected, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(moments[:, column], 1.5 * (packed - before)[:, column], atol=1e-9)
+    assert np.array_equal(packed[:, 1], before[:, 1])
+
+
+def test_packed_triangle():
+    matrix = np.arange(16.0).reshape(4, 4)
+    matrix += matrix.T
+    assert pack(matrix).tolist() == [matrix[f, g] for f in range(4) for g in range(f + 1)]
+    assert np.array_equal(unpack(pack(matrix)), matrix)
+    assert unpack(np.zeros(0)).shape == (0, 0)
+
+
+@given(st.lists(st.integers(0, 20), max_size=12).map(sorted), st.integers(0, 21))
+def test_count_below(values, value):
+    array = np.array([99, *values, 99], dtype=np.uint32)
+    got = draws.count_below(array, ONE, np.uint64(1 + len(values)), np.uint64(value))
+    assert got == naive.count_below(values, value)
+
+
+def test_iteration_key():
+    assert int(draws.iteration_key(*unsigned(3, 2, 9))) == naive.iteration_key(3, 2, 9)
+
+
+def test_scores_of_twins_tie_exactly():
+    network = make_network(8, 30)
+    rows = network.features
+    weights = np.random.default_rng(0).normal(size=rows.shape[1])
+    norms = np.array([naive.sqdist(np.diag(weights), x, 0 * x) for x in rows.toarray()])
+    scores = np.empty((30, 30))
+    products = sparse.csr_array(rows @ np.diag(weights))
+    ranking.score_nodes(*as_kernel_csr(products), *as_kernel_csr(rows.T.tocsr()), norms, scores)
+    for query, y in enumerate(rows.toarray()):
+        np.testing.assert_allclose(scores[query], naive.score_nodes(np.diag(weights), rows.toarray(), y), atol=1e-12)
+    assert np.array_equal(scores[:, 4], scores[:, 5])
+
+
+def test_a_broken_barrier_lets_the_others_go():
+    meeting = barrier.new_barrier()
+    meeting[barrier.BROKEN] = 1
+    assert barrier.wait(meeting, 1)
+    assert not barrier.wait(meeting, 2)

@@ -1,0 +1,191 @@
+"""Evaluation, prediction and baselines against brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+import fastspml as fs
+from fastspml import baselines, scoring
+from fastspml.predict import rank_tasks
+from tests import naive
+from tests.conftest import dense, make_network
+
+MEASURES = ("auc", "average_precision", "reciprocal_rank", "hits")
+
+
+class Table:
+    """A scorer that knows all scores beforehand."""
+
+    def __init__(self, table):
+        self.table = np.asarray(table)
+
+    def scores(self, network, nodes):
+        return self.table[nodes]
+
+
+def metrics(n_features):
+    root = np.random.default_rng(5).normal(size=(n_features, n_features))
+    return [fs.Metric.diagonal(np.abs(root[0])), fs.Metric.full(root @ root.T)]
+
+
+def matrix_of(metric):
+    return metric.matrix if metric.is_full else np.diag(metric.weights)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 8), st.integers(1, 5), st.booleans(), st.integers(0, 2**32))
+def test_measures_with_ties(n_nodes, n_values, has_candidates, seed):
+    rng = np.random.default_rng(seed)
+    links = (rng.random((n_nodes, n_nodes)) < 0.4) & ~np.eye(n_nodes, dtype=bool)
+    network = fs.Network(np.ones((n_nodes, 1)), links)
+    table = rng.integers(0, n_values, size=(n_nodes, n_nodes)).astype(float)
+    candidates = np.flatnonzero(rng.random(n_nodes) < 0.7) if has_candidates else None
+    got = fs.link_quality(Table(table), network, np.arange(n_nodes), candidates, k=2)
+    for node in range(n_nodes):
+        expected = naive.link_quality(table[node], links, node, candidates, k=2)
+        for measure in MEASURES:
+            np.testing.assert_allclose(getattr(got, measure)[node], expected[measure], rtol=1e-12)
+
+
+def test_auc_is_scikit_learns(network):
+    metric = metrics(network.n_features)[0]
+    nodes = np.flatnonzero(network.degrees)
+    got = fs.link_quality(metric, network, nodes)
+    distances, links = metric.distances(network), dense(network)[1]
+    for place, node in enumerate(nodes):
+        others = np.arange(network.n_nodes) != node
+        truth, scores = links[node, others], -distances[node, others]
+        assert got.auc[place] == pytest.approx(roc_auc_score(truth, scores))
+        assert got.average_precision[place] == pytest.approx(average_precision_score(truth, scores))
+
+
+@pytest.mark.parametrize("block_bytes", [8, 10**9])
+def test_auc_of_metrics(network, monkeypatch, block_bytes):
+    monkeypatch.setattr(scoring, "BLOCK_BYTES", block_bytes)
+    features, links = dense(network)
+    for metric in metrics(network.n_features):
+        got = fs.link_auc(metric, network, np.arange(network.n_nodes))
+        for node in range(network.n_nodes):
+            scores = [-naive.sqdist(matrix_of(metric), features[node], x) for x in features]
+            scores[5] = scores[4]  # twins, which rounding may set apart in the twin's sums
+            np.testing.assert_allclose(got[node], naive.link_quality(np.round(scores, 9), links, node)["auc"])
+
+
+def test_means_leave_undefined_nodes_out():
+    quality = fs.link_quality(
+        Table(np.zeros((3, 3))), fs.Network(np.ones((3, 1)), [[0, 1, 0], [0, 0, 0], [1, 1, 0]]), [0, 1, 2]
+    )
+    assert np.isnan(quality.auc).tolist() == [False, True, True]
+    assert quality.n_defined == 1
+    assert quality.means()["auc"] == 0.5
+
+
+def test_nearest_nodes(network):
+    features, _ = dense(network)
+    rng = np.random.default_rng(3)
+    queries = np.vstack([rng.normal(size=(4, network.n_features)), features[4], np.zeros(network.n_features)])
+    for metric in metrics(network.n_features):
+        nodes, distances = fs.LinkIndex(metric, network).query(queries, k=5)
+        for row, query in enumerate(queries):
+            expected_nodes, expected = naive.nearest(matrix_of(metric), features, query, 5)
+            assert nodes[row].tolist() == list(expected_nodes)
+            np.testing.assert_allclose(distances[row], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_ties_go_to_the_first_node():
+    network = fs.Network(np.array([[1.0], [2.0], [1.0], [2.0], [1.0]]))
+    nodes, distances = fs.LinkIndex(fs.Metric.identity(1), network).query([[1.0]], k=5)
+    assert nodes.tolist() == [[0, 2, 4, 1, 3]]
+    assert distances.tolist() == [[0, 0, 0, 1, 1]]
+
+
+def test_connect(network):
+    features, _ = dense(network)
+    for metric in metrics(network.n_features):
+        got = fs.connect(metric, network, 3)
+        assert np.array_equal(got.toarray(), naive.connect(matrix_of(metric), features, 3).astype(bool))
+
+
+def test_a_newcomers_tasks_are_ranked():
+    """As with the paper's circles: only the ego links, and a newcomer like a circle's members fits that circle."""
+    profile = np.vstack([np.zeros(4), np.tile([1, 0, 0.1, 0], (5, 1)), np.tile([0, 1, 0, 0.1], (5, 1))])
+    base = fs.Network(profile, name="all")
+    circles = []
+    for q, members in enumerate((range(1, 6), range(6, 11))):
+        links = np.zeros((11, 11))
+        links[0, list(members)] = 1
+        circles.append(base.with_links(links, f"circle {q}"))
+    model = fs.MTSPML(common_reg=0.1, task_reg=0.1, n_iters=300, project="combined").fit(circles)
+    fits = rank_tasks(model, circles, [[1, 0, 0.1, 0], [0, 1, 0, 0.1]])
+    assert fits[0, 0] > fits[0, 1] or fits[0, 0] == fits[0, 1] == 0
+    assert fits.shape == (2, 2)
+    assert ((fits >= 0) & (fits <= 1)).all()
+
+
+def test_popularity_counts_training_links_only():
+    network = fs.Network(np.ones((4, 1)), [[0, 1, 1, 1], [0, 0, 1, 1], [0, 0, 0, 0], [0, 0, 1, 0]], name="a")
+    train = network.subset([0, 1, 2])
+    method = baselines.Popularity().fit(train)
+    assert method.scores(network, np.array([3, 0])).tolist() == [[0, 1, 2, 0]] * 2
+    with pytest.raises(ValueError, match="no task called 'b' was fitted; there are a"):
+        method.scores(network.replace(name="b"), np.array([0]))
+
+
+def test_all_methods_rank_hidden_nodes():
+    networks = fs.synthetic_networks(n_tasks=2, n_nodes=150, n_features=120, words_per_node=15, links_per_node=4)
+    splits = fs.split_networks(networks)
+    training = [split.train for split in splits]
+    for method in (
+        baselines.Euclid(), baselines.Euclid("l1"), baselines.CosineTfidf(), baselines.Popularity(),
+        baselines.SingleTaskSPML(weighting="tfidf", n_iters=50), fs.SPML(weighting="tfidf", n_iters=50),
+        fs.MTSPML(weighting="tfidf", n_iters=50),
+    ):  # fmt: skip
+        method.fit(training)
+        for split in splits:
+            auc = fs.link_auc(method, split.network, split.test_nodes)
+            table = Table(
+                np.vstack([method.scores(split.network, np.array([i])) for i in range(split.network.n_nodes)])
+            )
+            np.testing.assert_array_equal(auc, fs.link_auc(table, split.network, split.test_nodes))
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "sentence"),
+    [
+        (lambda net: fs.link_auc(3, net, [0]), TypeError, "scorer must be a Metric, a fitted model or have a method scores"),
+        (lambda net: fs.link_auc(fs.Metric.identity(3), net, [0]), ValueError, "has 9 features, but the metric has 3"),
+        (lambda net: fs.link_auc(fs.Metric.identity(9), net, [99]), ValueError, "has nodes 0 to 13"),
+        (lambda net: fs.link_quality(fs.Metric.identity(9), net, [0], k=0), ValueError, "k must be a positive integer"),
+        (lambda net: fs.link_auc(Table(np.zeros((14, 3))), net, [0]), ValueError, "Table.scores returned shape"),
+        (lambda net: fs.LinkIndex(fs.Metric.identity(9), net).query(np.ones(9), k=15), ValueError, "number of nodes that can be found, 14"),
+        (lambda net: fs.connect(fs.Metric.identity(9), net, 14), ValueError, "can be found, 13"),
+    ],
+)  # fmt: skip
+def test_mistakes_cost_a_sentence(network, act, error, sentence):
+    with pytest.raises(error, match=sentence):
+        act(network)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(3, 12), st.integers(1, 6), st.integers(0, 2**32))
+def test_objective_of_any_shape(n_nodes, n_features, seed):
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(n_nodes, n_features)) * (rng.random((n_nodes, n_features)) < 0.5)
+    links = (rng.random((n_nodes, n_nodes)) < rng.random()) & ~np.eye(n_nodes, dtype=bool)
+    network = fs.Network(features, links)
+    if network.n_triplets == 0:
+        return
+    metric = fs.Metric.diagonal(rng.normal(size=n_features))
+    got = scoring.mean_hinge(metric, [network], 0.5, seed=0) * network.n_triplets
+    assert got == pytest.approx(naive.hinge_sum(np.diag(metric.weights), features, links, 0.5), rel=1e-9, abs=1e-9)
+
+
+def test_twins_of_the_hub(network):
+    """A node linked to all but one has that one as its only negative."""
+    auc = fs.link_auc(fs.Metric.identity(network.n_features), network, [7])
+    assert not np.isnan(auc[0])
+    assert make_network().degrees[7] == network.n_nodes - 2

@@ -1,0 +1,720 @@
+"""Readers of matlab, snap-ego, linqs and npz files: what they give, and a sentence for every bad file."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import time
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import io, sparse
+
+from fastspml.readers.lines import distinct_names
+from fastspml.readers.linqs import read_linqs
+from fastspml.readers.matlab import read_matlab
+from fastspml.readers.npz import read_npz
+from fastspml.readers.snap_ego import read_snap_ego
+
+
+def shared_data(name: str) -> Path:
+    """Return a folder of the public data sets, or skip the test."""
+    root = os.environ.get("FASTSPML_DATA") or Path(__file__).parent.parent.parent / "shared" / "data"
+    folder = Path(root) / name
+    if not folder.exists():
+        pytest.skip(f"the data set {name} is not on this machine (FASTSPML_DATA names its folder)")
+    return folder
+
+
+def links_of(network) -> set[tuple]:
+    """Return links as pairs of node names."""
+    source = np.repeat(np.arange(network.n_nodes), network.degrees)
+    return set(zip(network.nodes[source].tolist(), network.nodes[network.adjacency.indices].tolist(), strict=True))
+
+
+def test_distinct_names_by_hand():
+    got = distinct_names(["a", "b", "a", "a (2)", "a", ""])
+    assert got == ["a", "b", "a (3)", "a (2)", "a (4)", ""]
+
+
+# ---- matlab ---------------------------------------------------------------------------------------------------------
+
+X = np.array([[1, 0, 2, 0], [0, 3, 0, 0], [0, 0, 0, 0]])
+A = np.array([[0, 1, 1], [0, 0, 0], [1, 0, 0]], dtype=bool)
+
+
+def cells(names: list) -> np.ndarray:
+    column = np.empty((len(names), 1), dtype=object)
+    column[:, 0] = names
+    return column
+
+
+def write_matlab(path: Path, compress: bool = False, **variables) -> Path:
+    io.savemat(path, variables, do_compression=compress)
+    return path
+
+
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csc_array])
+def test_matlab_full_or_sparse_compressed_or_not(tmp_path, kind, compress):
+    path = write_matlab(
+        tmp_path / "area.mat", compress, X=kind(X), A=kind(A), names=cells(["p", "é", "r"]), other=[1.0]
+    )
+    (network,) = read_matlab(path)
+    assert network.name == "area"
+    assert np.array_equal(network.features.toarray(), X)
+    assert np.array_equal(network.adjacency.toarray(), A)  # directed, as given
+    assert network.nodes.tolist() == ["p", "é", "r"]
+    assert network.vocabulary is None
+    assert network.features.dtype == np.float32  # counts, although MATLAB's are doubles
+
+
+def test_matlab_fractions_and_names(tmp_path):
+    path = write_matlab(tmp_path / "a.mat", X=X / 4, A=A, names=np.array(["one", "two", "three"]))  # a character matrix
+    (network,) = read_matlab(str(path))
+    assert network.nodes.tolist() == ["one", "two", "three"]
+    assert network.features.dtype == np.float64
+    (nameless,) = read_matlab(write_matlab(tmp_path / "b.mat", X=X, A=A))
+    assert not nameless.has_node_names
+
+
+def test_matlab_several_files_are_tasks(tmp_path):
+    (tmp_path / "other").mkdir()
+    first = write_matlab(tmp_path / "a.mat", X=X, A=A)
+    second = write_matlab(tmp_path / "other" / "a.mat", X=X[:2], A=A[:2, :2])
+    assert [network.name for network in read_matlab([first, second])] == ["a", "a (2)"]
+    third = write_matlab(tmp_path / "c.mat", X=X[:, :3], A=A)
+    with pytest.raises(ValueError, match=r"a\.mat has 4 words and c\.mat has 3; files read together must be over one"):
+        read_matlab([first, third])
+
+
+def test_matlab_big_endian_and_logical_bytes_called_doubles(tmp_path):
+    """MATLAB writes the entries of a sparse logical matrix as bytes and calls them doubles; SciPy does not."""
+
+    def element(kind: int, payload: bytes) -> bytes:
+        return np.array([kind, len(payload)], ">u4").tobytes() + payload + bytes(-len(payload) % 8)
+
+    def variable(name: str, flags: int, shape: tuple, *parts: bytes) -> bytes:
+        head = element(6, np.array([flags, 9], ">u4").tobytes()) + element(5, np.array(shape, ">i4").tobytes())
+        return element(14, head + element(1, name.encode()) + b"".join(parts))
+
+    links = sparse.csc_array(A)
+    positions = [element(5, links.indices.astype(">i4").tobytes()), element(5, links.indptr.astype(">i4").tobytes())]
+    content = b"MATLAB 5.0".ljust(124) + b"\1\0MI"
+    content += variable("X", 6, X.shape, element(9, X.T.astype(">f8").tobytes()))
+    packed = zlib.compress(variable("A", 0x0205, A.shape, *positions, element(9, bytes([1] * links.nnz))))
+    content += np.array([15, len(packed)], ">u4").tobytes() + packed
+    path = tmp_path / "a.mat"
+    path.write_bytes(content)
+    (network,) = read_matlab(path)
+    assert np.array_equal(network.features.toarray(), X)
+    assert np.array_equal(network.adjacency.toarray(), A)
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_matlab_cut_short_anywhere(tmp_path, compress):
+    path = write_matlab(tmp_path / "a.mat", compress, names=cells(["p", "q", "r"]), X=sparse.csc_array(X), A=A)
+    whole = path.read_bytes()
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        with pytest.raises(
+            ValueError, match=r"^a\.mat (is damaged or cut short|is not a MATLAB 5 file|has no variable)"
+        ):
+            read_matlab(path)
+
+
+@pytest.mark.filterwarnings("ignore:.*self links of 'a' were dropped")
+@pytest.mark.parametrize("compress", [False, True])
+def test_matlab_damaged_anywhere(tmp_path, compress):
+    """SciPy's reader ends the process on some of these."""
+    path = write_matlab(tmp_path / "a.mat", compress, names=cells(["p", "q", "r"]), X=sparse.csc_array(X), A=A)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    sentences = []
+    for _ in range(400):
+        damaged = bytearray(whole)
+        damaged[rng.integers(128, len(whole))] = rng.integers(256)
+        path.write_bytes(damaged)
+        try:
+            read_matlab(path)  # damage that only changes a number passes
+        except ValueError as error:
+            sentences.append(str(error))
+    assert len(sentences) > 200
+    assert all(sentence.startswith("a.mat") for sentence in sentences)
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ({"A": A}, "a.mat has no variable X; it must hold the attributes, nodes x words."),
+        ({"X": X}, "a.mat has no variable A; it must hold the links, nodes x nodes."),
+        ({"X": X, "A": A[:2]}, "a.mat: X has 3 rows but A is 2 x 3; both must describe the same nodes."),
+        ({"X": X[:2], "A": A}, "a.mat: X has 2 rows but A is 3 x 3; both must describe the same nodes."),
+        ({"X": X * 1j, "A": A}, "a.mat: X must be a matrix of real numbers, sparse or full: the attributes"),
+        ({"X": {"field": 1}, "A": A}, "a.mat: X must be a matrix of real numbers"),
+        ({"X": "text", "A": A}, "a.mat: X must be a matrix of real numbers"),
+        ({"X": np.ones((3, 2, 2)), "A": A}, "a.mat: X must be a matrix of real numbers"),
+        ({"X": np.where(X == 2, np.nan, X), "A": A}, "a.mat: features must be finite, but row 0"),
+        ({"X": X, "A": A, "names": cells(["p", "q", "p"])}, "a.mat: nodes must be distinct; 'p' stands 2 times."),
+        ({"X": X, "A": A, "names": cells(["p", "q"])}, "a.mat: nodes has shape (2,), but there are 3 nodes"),
+        ({"X": X, "A": A, "names": cells(["p", "q", 3.0])}, "a.mat: names must be a cell array of strings or"),
+        ({"X": X, "A": A, "names": X}, "a.mat: names must be a cell array of strings or"),
+        ({"X": X, "A": A, "names": cells([])}, "a.mat: "),
+    ],
+)
+def test_matlab_bad_variables(tmp_path, variables, sentence):
+    with pytest.raises(ValueError, match=r"^a\.mat") as error:
+        read_matlab(write_matlab(tmp_path / "a.mat", **variables))
+    assert str(error.value).startswith(sentence)
+
+
+def test_matlab_other_files(tmp_path):
+    path = tmp_path / "a.mat"
+    for content in (b"", b"some text\n" * 100, bytes(500)):
+        path.write_bytes(content)
+        with pytest.raises(
+            ValueError, match=r"a\.mat is not a MATLAB 5 file; in MATLAB, write it with save\(file, '-v7'"
+        ):
+            read_matlab(path)
+    path.write_bytes(b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM" + bytes(400))
+    with pytest.raises(ValueError, match=r"a\.mat is a MATLAB 7\.3 file; in MATLAB, write it with"):
+        read_matlab(path)
+    with pytest.raises(FileNotFoundError, match=r"missing\.mat is not a file"):
+        read_matlab(tmp_path / "missing.mat")
+    with pytest.raises(ValueError, match="paths is empty; at least one file is needed"):
+        read_matlab([])
+
+
+def test_wikipedia_as_in_table_1():
+    folder = shared_data("wikipedia")
+    names = ["searchEngines", "graphTheory", "philConcepts"]
+    networks = read_matlab([folder / f"{name}.mat" for name in names])
+    assert [network.name for network in networks] == names
+    assert [(network.n_nodes, network.n_links) for network in networks] == [(269, 332), (223, 917), (303, 921)]
+    assert {network.n_features for network in networks} == {6695}
+    assert networks[0].nodes[:2].tolist() == ["Ask.com", "Baidu"]
+    for network in networks:  # SciPy's reader as the twin, on files that are whole
+        expected = io.loadmat(folder / f"{network.name}.mat")
+        assert (expected["X"] != network.features).nnz == 0
+        assert (expected["A"] != network.adjacency).nnz == 0
+
+
+# ---- snap-ego -------------------------------------------------------------------------------------------------------
+
+EGO_FILES = {
+    "egofeat": "1 0 1\n",
+    "featnames": "0 work;employer 5\n1 gender 1\n2 gender 1\n",
+    "feat": "11 1 0 0\n12 0 1 0\n13 0 0 0\n14 2 0 1\n",
+    "circles": "circle0\t11\t12\t13\ncircle1\t12\t14\ncircle2\t13\n",
+    "edges": "11 12\n12 11\n12 14\n13 14\n",
+}
+
+
+def write_ego(folder: Path, ego: str = "7", newline: str = "\n", **changes) -> Path:
+    for suffix, text in (EGO_FILES | changes).items():
+        content = text if isinstance(text, bytes) else text.replace("\n", newline).encode()
+        (folder / f"{ego}.{suffix}").write_bytes(content)
+    return folder
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_snap_ego_links_from_the_ego(tmp_path, newline):
+    tasks = read_snap_ego(write_ego(tmp_path, newline=newline), 7)
+    assert [task.name for task in tasks] == ["circle0", "circle1", "circle2"]
+    assert tasks[0].nodes.tolist() == ["7", "11", "12", "13", "14"]
+    assert tasks[0].vocabulary.tolist() == ["work;employer 5", "gender 1", "gender 1 (2)"]
+    assert tasks[0].features.toarray().tolist() == [[1, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0, 0], [2, 0, 1]]
+    assert [links_of(task) for task in tasks] == [
+        {("7", "11"), ("7", "12"), ("7", "13")},
+        {("7", "12"), ("7", "14")},
+        {("7", "13")},
+    ]
+
+
+@pytest.mark.parametrize("links", ["ego", "friends"])
+def test_snap_ego_tasks_share_their_attributes(tmp_path, links):
+    first, *others = read_snap_ego(write_ego(tmp_path), "7", links=links)
+    for other in others:
+        assert other.features is first.features
+        assert np.shares_memory(other.nodes, first.nodes)
+        assert np.shares_memory(other.vocabulary, first.vocabulary)
+
+
+def test_snap_ego_friends_of_a_circle(tmp_path):
+    tasks = read_snap_ego(write_ego(tmp_path), "7", links="friends")
+    assert [links_of(task) for task in tasks] == [
+        {("11", "12"), ("12", "11")},
+        {("12", "14"), ("14", "12")},
+        set(),
+    ]
+
+
+def test_snap_ego_choice_of_circles(tmp_path):
+    folder = write_ego(tmp_path, circles="a\t11\nb\t11\t12\nc\t13\t14\nd\t12\t13\t14\ne\n")
+
+    def names(**choice):
+        return [task.name for task in read_snap_ego(folder, 7, **choice)]
+
+    assert names() == ["a", "b", "c", "d"]  # e has no members
+    assert names(min_size=2) == ["b", "c", "d"]
+    assert names(largest=2) == ["b", "d"]  # of b and c the first, in the order of the file
+    assert names(largest=9) == ["a", "b", "c", "d"]
+    with pytest.raises(ValueError, match="none of the 5 circles of ego 7 has 4 members or more; lower min_size"):
+        names(min_size=4)
+    with pytest.raises(ValueError, match="min_size must be a positive integer, got 0"):
+        names(min_size=0)
+    with pytest.raises(ValueError, match=r"largest must be a positive integer, got 1\.5"):
+        names(largest=1.5)
+    with pytest.raises(ValueError, match='links must be "ego" or "friends", got \'all\''):
+        names(links="all")
+
+
+def test_snap_ego_google_plus_and_twitter(tmp_path):
+    """Ids beyond 64 bits, names of any text, circles named alike, and the ego in a circle of its own."""
+    big = "116807883656585676940"
+    folder = write_ego(
+        tmp_path,
+        ego=big,
+        feat=f"{big[:-1]}1 1 0 0\n{big[:-1]}2 0 1 1\n",
+        featnames="0 place:São Paulo – 東京 \n1 #a b\tc\n2 \n",
+        circles=f"my list\t{big[:-1]}1\t{big}\nmy list\t{big[:-1]}2\n",
+    )
+    tasks = read_snap_ego(folder, int(big))
+    assert tasks[0].nodes.tolist() == [big, f"{big[:-1]}1", f"{big[:-1]}2"]
+    assert tasks[0].vocabulary.tolist() == ["place:São Paulo – 東京", "#a b c", "attribute 2"]
+    assert [(task.name, task.n_links) for task in tasks] == [("my list", 1), ("my list (2)", 1)]
+    spaces = write_ego(tmp_path, circles="31 11 12\n")
+    assert links_of(read_snap_ego(spaces, 7)[0]) == {("7", "11"), ("7", "12")}
+
+
+BAD_EGO_LINES = [
+    ({"circles": "a\t11\nb\t11\t99\n"}, "7.circles, line 2: circle 'b' names a node that .feat does not have, 99"),
+    (
+        {"circles": "a\t11\nb\t98\t99\n"},
+        "7.circles, line 2: circle 'b' names 2 nodes that .feat does not have, such as 98",
+    ),
+    ({"circles": b"a\t11\n\xff\t12\n"}, "7.circles, line 2: is not UTF-8 text (byte 0)"),
+    (
+        {"feat": "11 1 0 0\n12 0 1\n13 0 0 0\n14 0 0 0\n"},
+        "7.feat, line 2: expected 3 attributes, as in .egofeat, got 2",
+    ),
+    ({"feat": "11 1 0 x\n12 0 1 0\n13 0 0 0\n14 0 0 0\n"}, "7.feat, line 1: attribute 3 must be a number, got 'x'"),
+    ({"feat": "11 1 0 nan\n12 0 1 0\n13 0 0 0\n14 0 0 0\n"}, "7.feat, line 1: attribute 3 must be a number, got 'nan'"),
+    ({"feat": EGO_FILES["feat"] + "11 0 0 0\n"}, "7.feat, line 5: node 11 stood before"),
+    ({"feat": EGO_FILES["feat"] + "7 0 0 0\n"}, "7.feat, line 5: node 7 is the ego"),
+    (
+        {"featnames": "0 a\n1 b\n1 c\n"},
+        "7.featnames, line 3: '1' is not a number from 0 to 2 that did not stand before",
+    ),
+    ({"featnames": "0 a\n1 b\n"}, "7.featnames: has names for 2 attributes, but .egofeat has 3"),
+    ({"featnames": b"0 a\n1 \xe9\n2 c\n"}, "7.featnames, line 2: is not UTF-8 text (byte 2)"),
+    ({"edges": "11 12\n11 99\n"}, "7.edges, line 2: names node 99, which .feat does not have"),
+    ({"edges": "11 12 13\n"}, "7.edges, line 1: expected two nodes, got 3"),
+]
+
+
+@pytest.mark.parametrize(("changes", "problem"), BAD_EGO_LINES)
+def test_snap_ego_bad_lines(tmp_path, changes, problem):
+    folder = write_ego(tmp_path, **changes)
+    with pytest.raises(ValueError, match="skip bad lines with skip_bad=True") as error:
+        read_snap_ego(folder, 7, links="friends")
+    assert str(error.value).startswith(f"1 bad line: {problem};")
+    with pytest.warns(UserWarning, match="skipped 1 bad line"):
+        tasks = read_snap_ego(folder, 7, links="friends", skip_bad=True)
+    assert tasks[0].n_features == 3
+
+
+def test_snap_ego_skipped_lines_leave_the_rest(tmp_path):
+    folder = write_ego(tmp_path, circles="a\t11\t99\nb\t12\t14\n", feat="11 1 0 0\n12 0 1 0\n14 0 0\n")
+    with pytest.warns(UserWarning, match=r"skipped 2 bad lines: 7\.feat, line 3: .*; 7\.circles, line 1: ") as warned:
+        tasks = read_snap_ego(folder, 7, skip_bad=True)
+    assert warned[0].filename == __file__
+    assert [links_of(task) for task in tasks] == [{("7", "11")}, {("7", "12")}]
+
+
+def test_snap_ego_files_that_cannot_be_skipped(tmp_path):
+    with pytest.raises(FileNotFoundError, match="is not a folder"):
+        read_snap_ego(tmp_path / "nowhere", 7)
+    with pytest.raises(
+        FileNotFoundError, match=r"ego 7 cannot be read: .* has no 7\.circles, .*no \.circles file at all"
+    ):
+        read_snap_ego(tmp_path, 7)
+    folder = write_ego(tmp_path)
+    with pytest.raises(
+        FileNotFoundError, match=r"ego 8 cannot be read: .* has no 8\.circles, .*; it has circles of 7\."
+    ):
+        read_snap_ego(folder, 8)
+    (folder / "7.edges").unlink()
+    assert len(read_snap_ego(folder, 7)) == 3
+    with pytest.raises(FileNotFoundError, match=r"has no 7\.edges; it has circles of 7"):
+        read_snap_ego(folder, 7, links="friends")
+    for suffix in ("circles", "feat", "egofeat", "featnames"):
+        with pytest.raises(ValueError, match=rf"7\.{suffix} is empty"):
+            read_snap_ego(write_ego(tmp_path, **{suffix: ""}), 7, skip_bad=True)
+    bad_egos = {
+        "1 0 1\n0 0 0\n": r"7\.egofeat must hold one line, the attributes of the ego; it has 2",
+        "1 0 y\n": r"7\.egofeat, line 1: attribute 3 must be a number, got 'y'; correct the file",
+        "\n\n": r"7\.egofeat must hold one line, the attributes of the ego; it has 0",
+    }
+    for text, sentence in bad_egos.items():
+        with pytest.raises(ValueError, match=sentence):
+            read_snap_ego(write_ego(tmp_path, egofeat=text), 7, skip_bad=True)
+    with pytest.raises(
+        ValueError, match=r"7\.feat has no good line: 4 bad lines: 7\.feat, line 1: expected 2 attributes"
+    ):
+        read_snap_ego(write_ego(tmp_path, egofeat="1 1\n", featnames="0 a\n1 b\n"), 7, skip_bad=True)
+
+
+@pytest.mark.parametrize("ego", ["0", "107", "348", "414", "686", "698", "1684", "1912", "3437", "3980"])
+def test_facebook_egos(ego):
+    folder = shared_data("ego-facebook")
+    lines = {path.suffix: path.read_text().splitlines() for path in folder.glob(f"{ego}.*")}
+    circles = {line.split()[0]: set(line.split()[1:]) for line in lines[".circles"]}
+    tasks = read_snap_ego(folder, ego)
+    assert (tasks[0].n_nodes, tasks[0].n_features) == (1 + len(lines[".feat"]), len(lines[".featnames"]))
+    assert {task.name: links_of(task) for task in tasks} == {
+        name: {(ego, member) for member in members} for name, members in circles.items()
+    }
+    friendships = {tuple(line.split()) for line in lines[".edges"]}  # both ways in these files
+    for task in read_snap_ego(folder, ego, links="friends"):
+        members = circles[task.name]
+        assert links_of(task) == {(one, other) for one, other in friendships if one in members and other in members}
+
+
+@pytest.mark.parametrize(
+    ("ego", "n_circles", "sizes", "overlap"),
+    [
+        ("348", 14, [201, 117, 72, 41, 25], 0.536),
+        ("686", 14, [101, 84, 72, 49, 37], 0.294),
+        ("1684", 17, [225, 153, 98, 83, 70], 0.0),
+        ("1912", 46, [232, 161, 133, 75, 70], 0.0),
+    ],
+)
+def test_facebook_circles_and_the_overlap_of_the_largest_two(ego, n_circles, sizes, overlap):
+    folder = shared_data("ego-facebook")
+    assert len(read_snap_ego(folder, ego)) == n_circles
+    largest = sorted(read_snap_ego(folder, ego, largest=5), key=lambda task: -task.n_links)
+    assert [task.n_links for task in largest] == sizes
+    one, other = (set(task.adjacency.indices.tolist()) for task in largest[:2])
+    assert len(one & other) / len(one | other) == pytest.approx(overlap, abs=5e-4)
+
+
+# ---- linqs ----------------------------------------------------------------------------------------------------------
+
+CONTENT = "p1\t1\t0\t2\tai\np2\t0\t0\t0\tdb\np3\t0\t1\t0.5\tai\n"
+CITES = "p1\tp2\np1\tp3\np3\tp1\n"
+
+
+def write_linqs(folder: Path, name: str = "cora", content: str | bytes = CONTENT, cites: str | bytes = CITES) -> Path:
+    for suffix, text in (("content", content), ("cites", cites)):
+        (folder / f"{name}.{suffix}").write_bytes(text if isinstance(text, bytes) else text.encode())
+    return folder / f"{name}.content"
+
+
+@pytest.mark.parametrize("change", [("", ""), ("\n", "\r\n"), ("\t", " ")], ids=["tabs", "CRLF", "spaces"])
+def test_linqs(tmp_path, change):
+    path = write_linqs(tmp_path, content=CONTENT.replace(*change), cites=CITES.replace(*change))
+    (network,) = read_linqs(path)
+    assert network.name == "cora"
+    assert network.nodes.tolist() == ["p1", "p2", "p3"]
+    assert network.features.toarray().tolist() == [[1, 0, 2], [0, 0, 0], [0, 1, 0.5]]
+    assert links_of(network) == {("p2", "p1"), ("p3", "p1"), ("p1", "p3")}  # from the citing to the cited
+    assert network.vocabulary is None
+
+
+def test_linqs_several_files_are_tasks(tmp_path):
+    cornell = write_linqs(tmp_path, "cornell")
+    texas = write_linqs(
+        tmp_path, "texas", "http://t.edu/a b\t1\t1\t1\tcourse\np9\t0\t0\t1\tstaff\n", "p9\thttp://t.edu/a b\n"
+    )
+    first, second = read_linqs([cornell, texas])
+    assert (first.name, second.name) == ("cornell", "texas")
+    assert links_of(second) == {("http://t.edu/a b", "p9")}
+    swapped = read_linqs([cornell], cites=tmp_path / "cornell.cites")
+    assert links_of(swapped[0]) == links_of(first)
+    with pytest.raises(
+        ValueError, match=r"contents names 2 files and cites 1; each \.content file needs its \.cites file"
+    ):
+        read_linqs([cornell, texas], cites=tmp_path / "cornell.cites")
+    short = write_linqs(tmp_path, "short", "p1\t1\t0\tai\n", "p1\tp1\n")
+    with pytest.raises(
+        ValueError, match=r"cornell\.content has 3 attributes a line and short\.content has 2; files read"
+    ):
+        read_linqs([cornell, short])
+
+
+def test_linqs_packed(tmp_path):
+    for suffix, text in (("content", CONTENT), ("cites", CITES)):
+        (tmp_path / f"cora.{suffix}.gz").write_bytes(gzip.compress(text.encode()))
+    (network,) = read_linqs(tmp_path / "cora.content.gz")
+    assert (network.name, network.n_links) == ("cora", 3)
+    whole = (tmp_path / "cora.cites.gz").read_bytes()
+    for damaged in (whole[:-12], whole[:14] + b"\xff" * 4 + whole[18:]):
+        (tmp_path / "cora.cites.gz").write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"cora\.cites\.gz is damaged: its compressed data end or break off"):
+            read_linqs(tmp_path / "cora.content.gz")
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem", "n_nodes", "n_links"),
+    [
+        (
+            {"cites": CITES + "p1\tp9\n"},
+            "cora.cites, line 4: names paper 'p9', which the .content file does not have",
+            3,
+            3,
+        ),
+        ({"cites": CITES + "p1\n"}, "cora.cites, line 4: expected the cited and the citing paper, got 1 fields", 3, 3),
+        ({"cites": b"\xff\tp1\n" + CITES.encode()}, "cora.cites, line 1: is not UTF-8 text (byte 0)", 3, 3),
+        ({"content": CONTENT + "p1\t1\t0\t0\tai\n"}, "cora.content, line 4: paper 'p1' stood before", 3, 3),
+        # The first line is the odd one: the others decide. Links of its paper go with it, reported once.
+        (
+            {"content": CONTENT.replace("p1\t1\t", "p1\t")},
+            "cora.content, line 1: expected 5 fields (id, attributes, label), got 4",
+            2,
+            0,
+        ),
+        (
+            {"content": CONTENT.replace("0.5", "inf")},
+            "cora.content, line 3: attribute 3 must be a number, got 'inf'",
+            2,
+            1,
+        ),
+    ],
+)
+def test_linqs_bad_lines(tmp_path, changes, problem, n_nodes, n_links):
+    path = write_linqs(tmp_path, **changes)
+    with pytest.raises(ValueError, match="skip bad lines with skip_bad=True") as error:
+        read_linqs(path)
+    assert str(error.value).startswith(f"1 bad line: {problem};")
+    with pytest.warns(UserWarning, match="skipped 1 bad line"):
+        (network,) = read_linqs(path, skip_bad=True)
+    assert (network.n_nodes, network.n_links) == (n_nodes, n_links)
+
+
+def test_linqs_files_that_cannot_be_skipped(tmp_path):
+    for empty in ("content", "cites"):
+        with pytest.raises(ValueError, match=rf"cora\.{empty} is empty"):
+            read_linqs(write_linqs(tmp_path, **{empty: ""}), skip_bad=True)
+    with pytest.raises(
+        ValueError, match=r"2 bad lines: a\.content, line 1: expected 3 fields .id, attributes, label., got 2"
+    ):
+        read_linqs(write_linqs(tmp_path, "a", "p1 1\np2 1\n"))
+    with pytest.raises(
+        ValueError, match=r"a\.content has no good line; expected an id, attributes and a label in each"
+    ):
+        read_linqs(tmp_path / "a.content", skip_bad=True)
+    with pytest.raises(ValueError, match=r"b\.content has no good line"):
+        read_linqs(write_linqs(tmp_path, "b", "\n\n"))
+    (tmp_path / "cora.cites").unlink()
+    with pytest.raises(
+        FileNotFoundError, match=r"cora\.content has no cora\.cites beside it; name the file of its links"
+    ):
+        read_linqs(tmp_path / "cora.content")
+    with pytest.raises(FileNotFoundError, match=r"missing\.content is not a file"):
+        read_linqs(tmp_path / "missing.content")
+
+
+def test_linqs_of_the_size_of_cora(tmp_path):
+    rng = np.random.default_rng(0)
+    values = (rng.random((2708, 1433)) < 0.013).astype(np.uint8)
+    lines = [f"{1000 + i}\t" + "\t".join("01"[value] for value in row) + "\tlabel\n" for i, row in enumerate(values)]
+    ends = 1000 + rng.integers(2708, size=(5429, 2))
+    cites = "".join(f"{cited}\t{citing}\n" for cited, citing in ends if cited != citing)
+    path = write_linqs(tmp_path, content="".join(lines), cites=cites)
+    start = time.perf_counter()
+    (network,) = read_linqs(path)
+    elapsed_s = time.perf_counter() - start
+    assert np.array_equal(network.features.toarray(), values)
+    assert elapsed_s < 10  # about half a second; the limit only tells a reader that is far too slow
+
+
+# ---- npz ------------------------------------------------------------------------------------------------------------
+
+
+def npz_arrays() -> dict[str, np.ndarray]:
+    """Return five nodes with labels 0, 0, 1, 1, 2 and links of two relations."""
+    features = sparse.csr_array(np.array([[1, 0, 2], [0, 0, 0], [0, 3, 0], [1, 1, 1], [0, 0, 4]]))
+    return {
+        "src": np.array([0, 1, 2, 3, 4], np.int32),
+        "dst": np.array([1, 2, 3, 0, 0], np.int32),
+        "X_indptr": features.indptr.astype(np.int64),
+        "X_indices": features.indices,
+        "X_data": features.data.astype(np.float32),
+        "shape": np.array([5, 3]),
+        "label": np.array([0, 0, 1, 1, 2]),
+        "class_names": np.array(["AI", "DB", "IR"]),
+        "node_names": np.array(list("vwxyz")),
+        "attr_names": np.array(["red", "green", "blue"]),
+        "relation": np.array([1, 0, 1, 1, 0]),
+        "relation_names": np.array(["cites", "likes"]),
+    }
+
+
+def write_npz(folder: Path, without: tuple = (), **changes) -> Path:
+    arrays = {name: array for name, array in (npz_arrays() | changes).items() if name not in without}
+    np.savez(folder / "net.npz", **arrays)
+    return folder / "net.npz"
+
+
+def test_npz_whole(tmp_path):
+    (network,) = read_npz(write_npz(tmp_path))
+    assert network.name == "net"
+    assert links_of(network) == {("v", "w"), ("w", "x"), ("x", "y"), ("y", "v"), ("z", "v")}
+    assert network.features.toarray().tolist() == [[1, 0, 2], [0, 0, 0], [0, 3, 0], [1, 1, 1], [0, 0, 4]]
+    assert network.vocabulary.tolist() == ["red", "green", "blue"]
+    (bare,) = read_npz(write_npz(tmp_path, without=tuple(npz_arrays())[6:]))
+    assert (bare.n_links, bare.has_node_names, bare.vocabulary) == (5, False, None)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint16, np.uint64, ">i4"])
+def test_npz_indices_of_any_type(tmp_path, kind):
+    changes = {name: npz_arrays()[name].astype(kind) for name in ("src", "dst", "X_indptr", "X_indices", "shape")}
+    (expected,), (got,) = read_npz(write_npz(tmp_path)), read_npz(write_npz(tmp_path, **changes))
+    assert (expected.features != got.features).nnz == 0
+    assert links_of(got) == links_of(expected)
+
+
+def test_npz_by_label(tmp_path):
+    tasks = read_npz(write_npz(tmp_path), tasks="label")
+    assert [(task.name, task.nodes.tolist()) for task in tasks] == [
+        ("AI", ["v", "w"]),
+        ("DB", ["x", "y"]),
+    ]  # IR has no link
+    assert [links_of(task) for task in tasks] == [{("v", "w")}, {("x", "y")}]
+    numbered = read_npz(write_npz(tmp_path, without=("class_names",)), tasks="label")
+    assert [task.name for task in numbered] == ["0", "1"]
+    named = read_npz(write_npz(tmp_path, label=np.array(["b", "b", "a", "a", "c"])), tasks="label")
+    assert [task.name for task in named] == ["a", "b"]
+    beyond = read_npz(write_npz(tmp_path, label=np.array([-1, -1, 7, 7, 0])), tasks="label")
+    assert [task.name for task in beyond] == ["-1", "7"]
+
+
+def test_npz_by_relation(tmp_path):
+    first, second = read_npz(write_npz(tmp_path), tasks="relation")
+    assert (first.name, second.name) == ("cites", "likes")
+    assert links_of(first) == {("w", "x"), ("z", "v")}
+    assert links_of(second) == {("v", "w"), ("x", "y"), ("y", "v")}
+    assert first.features is second.features
+
+
+@pytest.mark.parametrize(
+    ("changes", "tasks", "sentence"),
+    [
+        ({"without": ("src", "shape")}, None, "net.npz has no src, shape; it must hold src, dst, X_indptr"),
+        ({"without": ("label",)}, "label", 'net.npz: tasks="label" needs an array label, one entry per node'),
+        (
+            {"without": ("relation",)},
+            "relation",
+            'net.npz: tasks="relation" needs an array relation, one entry per link',
+        ),
+        (
+            {"src": np.array([0, None])},
+            None,
+            "net.npz: src cannot be read (it holds Python objects, which are never loaded",
+        ),
+        ({"label": np.array([0, {}])}, "label", "net.npz: label cannot be read (it holds Python objects"),
+        ({"src": np.arange(4)}, None, "net.npz: src has 4 entries but dst has 5; both must have one per link."),
+        ({"src": np.arange(5.0)}, None, "net.npz: src must be a list of whole numbers, got float64 of shape (5,)."),
+        ({"src": np.arange(1, 6)}, None, "net.npz: edges name nodes from 0 to 5, but there are nodes 0 to 4 only."),
+        ({"src": -np.arange(5)}, "relation", "net.npz: src and dst name nodes from -4 to 3, but there are 5 only."),
+        (
+            {"dst": np.eye(5, dtype=int)},
+            None,
+            "net.npz: dst must be a list of whole numbers, got int64 of shape (5, 5).",
+        ),
+        (
+            {"shape": np.array([5, 3, 1])},
+            None,
+            "net.npz: shape must be the numbers of nodes and of attributes, got [5, 3, 1]",
+        ),
+        (
+            {"shape": np.array([-5, 3])},
+            None,
+            "net.npz: shape must be the numbers of nodes and of attributes, got [-5, 3]",
+        ),
+        ({"shape": np.array([6, 3])}, None, "net.npz: X has 6 rows, so its indptr needs 7 entries; it has 6."),
+        ({"shape": np.array([5, 2])}, None, "net.npz: indices of X run from 0 to 2, but must lie in 0 to 1."),
+        ({"X_indptr": np.array([0, 2, 1, 3, 6, 7])}, None, "net.npz: indptr of X must start at 0 and never decrease"),
+        ({"X_data": np.ones(3)}, None, "net.npz: indptr of X ends at 7, beyond its 3 stored entries."),
+        ({"X_data": np.full(7, np.nan)}, None, "net.npz: features must be finite, but row 0"),
+        ({"X_data": np.array(["a"] * 7)}, None, "net.npz: X_data must be a list of numbers, got <U1 of shape (7,)."),
+        ({"node_names": np.array(list("vw"))}, None, "net.npz: nodes has shape (2,), but there are 5 nodes"),
+        ({"node_names": np.ones(5)}, None, "net.npz: nodes must be strings or whole numbers, got float64."),
+        ({"attr_names": np.array(["a", "a", "b"])}, None, "net.npz: vocabulary must be distinct; 'a' stands 2 times."),
+        (
+            {"label": np.arange(4)},
+            "label",
+            "net.npz: label has 4 entries but there are 5 nodes; one entry each is needed.",
+        ),
+        (
+            {"label": np.eye(5)},
+            "label",
+            "net.npz: label must be a list of whole numbers or strings, got float64 of shape",
+        ),
+        ({"label": np.arange(5)}, "label", "net.npz: none of the 5 labels has a link among its nodes"),
+        (
+            {"class_names": np.array([["a"]])},
+            "label",
+            "net.npz: names of tasks must be a list of names, got shape (1, 1).",
+        ),
+        (
+            {name: np.zeros(0, int) for name in ("src", "dst", "relation")},
+            "relation",
+            "net.npz: there is no link, so no",
+        ),
+        ({}, "area", 'tasks must be None, "label" or "relation", got \'area\'.'),
+    ],
+)
+def test_npz_bad_arrays(tmp_path, changes, tasks, sentence):
+    path = write_npz(tmp_path, **changes)
+    with pytest.raises(ValueError, match=r"net\.npz|tasks must") as error:
+        read_npz(path, tasks=tasks)
+    assert str(error.value).startswith(sentence)
+
+
+def test_npz_other_files(tmp_path):
+    path = write_npz(tmp_path)
+    whole = path.read_bytes()
+    for content in (whole[:-30], b"", b"text", b"PK\3\4" + bytes(50), b"\x80\x04N."):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"net\.npz is not an \.npz file, or damaged"):
+            read_npz(path)
+    damaged = whole.replace(np.arange(5, dtype=np.int32).tobytes(), bytes(20), 1)
+    assert damaged != whole
+    path.write_bytes(damaged)
+    with pytest.raises(ValueError, match=r"net\.npz: src cannot be read \(Bad CRC-32"):
+        read_npz(path)
+    np.save(tmp_path / "net.npy", np.arange(3))
+    with pytest.raises(ValueError, match=r"net\.npy holds a single array; an \.npz file with src, dst"):
+        read_npz(tmp_path / "net.npy")
+    with pytest.raises(FileNotFoundError, match=r"missing\.npz is not a file"):
+        read_npz(tmp_path / "missing.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "n_nodes", "n_links", "n_features", "n_labels"),
+    [
+        ("cora", 2708, 5429, 1433, 7),
+        ("coauthor_cs", 18333, 163788, 6805, 15),
+        ("coauthor_phy", 34493, 495924, 8415, 5),
+        ("blogcatalog", 5196, 343486, 8189, 6),
+        ("flickr", 7575, 479476, 12047, 9),
+    ],
+)
+def test_npz_of_the_data_sets(name, n_nodes, n_links, n_features, n_labels):
+    path = shared_data("npz") / f"{name}.npz"
+    (network,) = read_npz(path)
+    assert (network.n_nodes, network.n_links, network.n_features) == (n_nodes, n_links, n_features)
+    tasks = read_npz(path, tasks="label")
+    assert len(tasks) == n_labels
+    assert sum(task.n_nodes for task in tasks) == n_nodes
+
+
+def test_npz_citeseer_has_self_links():
+    path = shared_data("npz") / "citeseer.npz"
+    with pytest.warns(UserWarning, match="124 self links of 'citeseer' were dropped"):
+        (network,) = read_npz(path)
+    assert (network.n_nodes, network.n_links, network.n_features) == (3312, 4591, 3703)

@@ -1,0 +1,64 @@
+"""Planted networks: exact sizes, the same bits for the same seed, and weights that can be found again."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+
+import fastspml as fs
+
+
+def test_sizes_are_exact():
+    networks, weights = fs.synthetic_networks(
+        n_tasks=2, n_nodes=70, n_features=50, words_per_node=20, links_per_node=3, return_weights=True
+    )
+    assert [network.name for network in networks] == ["task 0", "task 1"]
+    assert weights.shape == (2, 50)
+    for network in networks:
+        assert (np.diff(network.features.indptr) == 20).all()
+        assert network.features.has_canonical_format
+        assert network.degrees.max() <= 3
+        assert network.n_links > 70
+        assert network.features.data.min() >= 1
+
+
+def test_the_same_seed_gives_the_same_bits_everywhere():
+    network = fs.synthetic_networks(n_tasks=1, n_nodes=100, n_features=80, words_per_node=9, links_per_node=4, seed=5)[
+        0
+    ]
+    digest = hashlib.sha256()
+    for array in (network.features.indices, network.features.data, network.adjacency.indptr, network.adjacency.indices):
+        digest.update(array.tobytes())
+    assert digest.hexdigest() == "2cad1c94d0aeb5decb24ab263ce750d6d4a6dfbd792befc8ad8581d96e2d8e11"
+
+
+def test_learning_finds_the_planted_words():
+    networks, weights = fs.synthetic_networks(
+        n_tasks=2, n_nodes=400, n_features=300, words_per_node=30, links_per_node=6, return_weights=True
+    )
+    model = fs.MTSPML(weighting="tfidf", common_reg=1e-4, task_reg=1e-4, n_iters=3000).fit(networks)
+    for q in range(2):
+        assert np.corrcoef(weights[q], model.metric(q).weights)[0, 1] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("sizes", "sentence"),
+    [
+        ({"n_nodes": 0}, "n_nodes must be a positive integer, got 0"),
+        ({"words_per_node": 2000}, "words_per_node must be from 0 to half of n_features, 1500; got 2000"),
+        ({"links_per_node": -1}, "links_per_node must not be negative"),
+    ],
+)
+def test_mistakes_cost_a_sentence(sizes, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fs.synthetic_networks(**sizes)
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"words_per_node": 0}, {"links_per_node": 0}, {"n_features": 4, "words_per_node": 2}, {"n_nodes": 1}]
+)
+def test_odd_sizes(sizes):
+    network = fs.synthetic_networks(**{"n_tasks": 1, "n_nodes": 20, "n_features": 30, "words_per_node": 5} | sizes)[0]
+    assert network.n_nodes in (1, 20)
