@@ -27,6 +27,7 @@ _HOMES = {
     "link_auc": "evaluate",
     "link_quality": "evaluate",
     "LinkQuality": "evaluate",
+    "check_leaks": "leaks",
     "LinkIndex": "predict",
     "connect": "predict",
 }

@@ -126,7 +126,7 @@ def writing(path: str | os.PathLike[str], overwrite: bool, compress: bool = Fals
             temporary, "x", libver=LIBRARY_VERSIONS, alignment_threshold=1, alignment_interval=ALIGNMENT_BYTES
         ) as file:
             yield Writer(file, compress)
-            file.attrs["checksum"] = seal(file, lambda group, name: group[name])
+            set_attribute(file, "checksum", seal(file, lambda group, name: group[name]))
         _sync(temporary)
         _publish(temporary, target, overwrite)
         _sync(target.parent)
@@ -231,14 +231,26 @@ class Writer:
         # A scalar cannot be compressed and nothing need not be.
         compression = {"compression": "gzip", "shuffle": True} if self._compress and values.ndim and values.size else {}
         dataset = parent.create_dataset(name, data=values, **compression)
-        dataset.attrs["checksum"] = checksum
+        set_attribute(dataset, "checksum", checksum)
         _encoded(dataset, encoding)
 
 
 def _encoded(node: Any, encoding: str) -> Any:
-    node.attrs["encoding-type"] = encoding
-    node.attrs["encoding-version"] = ENCODING_VERSIONS[encoding]
+    set_attribute(node, "encoding-type", encoding)
+    set_attribute(node, "encoding-version", ENCODING_VERSIONS[encoding])
     return node
+
+
+def set_attribute(node: Any, name: str, value: Any) -> None:
+    """Attach a number, some numbers, a text or some texts to a group or an array.
+
+    Texts have a fixed size: HDF5 keeps others in a heap without checksums, and can hang on one that is damaged.
+    """
+    values = np.asarray(value)
+    if values.dtype.kind == "U":
+        raw = [_as_utf8(text) for text in values.reshape(-1).tolist()]
+        values = np.array(raw, _text_dtype(raw)).reshape(values.shape)
+    node.attrs[name] = values
 
 
 def _identity(value: Any) -> Any:

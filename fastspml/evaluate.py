@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from fastspml.csr import as_kernel_csr
 from fastspml.kernels import ranking
 from fastspml.metric import Metric
-from fastspml.network import Network, as_kernel_csr
+from fastspml.network import Network
 from fastspml.scoring import NodeScores, RanksByMetric, blocks
 
 

@@ -14,14 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import InitVar, dataclass, fields
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from fastspml.kernels import barrier, training
+from fastspml.kernels.arguments import Settings, Stack, Work
 from fastspml.metric import DiagonalMetric, FullMetric, Metric, project_psd
-from fastspml.network import Network, Stack, as_networks, check_same_features, stack
+from fastspml.network import Network, as_networks, check_same_features
 from fastspml.scoring import RanksByMetric
+from fastspml.stack import stack
 from fastspml.weighting import Weighting, as_weighting
 
 logger = logging.getLogger(__name__)
@@ -30,6 +32,14 @@ CHUNK_TRIPLETS = 200_000  # judged between two calls of `progress`: some tenths 
 MIN_TRIPLETS_PER_THREAD = {"diagonal": 64, "full": 4}  # fewer are judged faster than threads can meet
 KEPT_SUBGRADIENTS = 2**20  # values a thread keeps of violated triplets; beyond it they are computed again
 TOUCHED_SHARE = 8  # one entry in so many may be listed as touched before a projection looks at all of them
+
+# Work done since the first iteration: triplets judged and violated, words read, entries of totals changed.
+WORK_COUNTERS = {
+    "judged": training.JUDGED,
+    "violated": training.VIOLATED,
+    "words": training.WORDS,
+    "entries": training.ENTRIES,
+}
 
 Self = TypeVar("Self", bound="Learner")
 
@@ -41,7 +51,7 @@ class Progress:
     iteration: int
     n_iters: int
     elapsed_s: float
-    work: dict[str, int]  # since the first iteration: triplets judged and violated, words read, entries changed
+    work: dict[str, int]  # as WORK_COUNTERS names it
     violations: np.ndarray  # of every iteration of the last chunk, shape (iterations, tasks)
     violated_share: float  # of the last chunk's triplets
 
@@ -57,37 +67,6 @@ class State:
     violations: np.ndarray  # shape (iterations, pools)
     work: dict[str, int]
     columns: np.ndarray | None  # the features that have a row, for a full metric
-
-
-class Settings(NamedTuple):
-    """The parameters of a fit as the kernels see them."""
-
-    seed: np.uint64
-    batch_size: np.uint64
-    margin: float
-    start: float  # the first iteration is judged at start * I
-    prior: float  # what a distance's metric is pulled to: prior * I
-    priors: np.ndarray  # the same for every metric, (metrics,)
-    regs: np.ndarray  # (metrics,)
-    has_tasks: bool  # whether pool q has a metric of its own, in column q + 1
-    clip_each_every: np.uint64  # diagonal: project every metric after so many iterations; 0 is never
-    clip_sums_every: np.uint64  # diagonal: judge at projected sums after so many iterations; 0 is never
-    judges_given: bool  # full: judge by given metrics instead of the totals
-
-
-class Work(NamedTuple):
-    """Memory that the kernels work in, sized once."""
-
-    rows: np.ndarray  # i, j, l of every triplet of an iteration, as rows of attributes
-    places: np.ndarray  # where a violated triplet's subgradient is kept
-    lengths: np.ndarray
-    values: np.ndarray  # (threads, ...): subgradients kept, and room for the one at hand
-    n_kept: np.uint64
-    doubled: np.ndarray  # (threads, d), zero between triplets
-    touched: np.ndarray
-    floors: np.ndarray
-    word_bounds: np.ndarray  # thread k adds to the words word_bounds[k] to word_bounds[k + 1]
-    barrier: np.ndarray
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -179,7 +158,7 @@ class Learner(RanksByMetric):
     def resume(
         self: Self, networks: Network | Sequence[Network], progress: Callable[[Progress], Any] | None = None
     ) -> Self:
-        """Go on with a stopped or loaded fit, on the same networks, until n_iters; the same bits as without the stop."""
+        """Go on with a stopped or loaded fit, on the same networks, until n_iters; the bits are those of one fit."""
         self._check_fitted()
         self._check_params()
         networks = self._prepared(as_networks(networks))
@@ -225,7 +204,7 @@ class Learner(RanksByMetric):
             moments=np.zeros((n_entries if self.average else 0, n_metrics)),
             harmonic=0.0,
             violations=np.zeros((0, 1 if self._is_pooled else len(networks)), dtype=np.int64),
-            work=dict.fromkeys(("judged", "violated", "words", "entries"), 0),
+            work=dict.fromkeys(WORK_COUNTERS, 0),
             columns=columns,
         )
 
@@ -263,7 +242,7 @@ class Learner(RanksByMetric):
                 self._check_finite(counters)
                 state.iteration = last
                 violations.append(chunk)
-                for column, name in enumerate(state.work):
+                for name, column in WORK_COUNTERS.items():
                     state.work[name] += int(counters[:, column].sum())
                 if self.form == "full" and not self._projects_sums and self._is_projection_due(last):
                     self._project_totals(state)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
-from fastspml.network import Network, canonical_rows
+from fastspml.csr import canonical_rows
+from fastspml.network import Network
 from fastspml.weighting import Weighting
 
 # Products x'My lose this share of the norms to rounding; distances that small are computed from differences instead.

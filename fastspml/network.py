@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
+from fastspml import exchange
+from fastspml.csr import canonical_adjacency, canonical_features, csr_from_parts, freeze, freeze_csr, index_dtype
+
 if TYPE_CHECKING:
     from fastspml.weighting import Weighting
-
-# Whole numbers up to here are exact in float32, so that counts need only half the memory.
-LARGEST_EXACT_FLOAT32 = 2**24
-
-# Below this chance that a drawn pair is a triplet, triplets are numbered and drawn by number instead.
-EXACT_BELOW_ACCEPTANCE = 1 / 16
 
 
 class Network:
@@ -47,11 +43,11 @@ class Network:
         nodes: Sequence[Any] | np.ndarray | None = None,
         vocabulary: Sequence[str] | np.ndarray | None = None,
     ) -> None:
-        features = _canonical_features(features)
+        features = canonical_features(features)
         n_nodes, n_features = features.shape
         if adjacency is None:
             adjacency = sparse.csr_array((n_nodes, n_nodes), dtype=bool)
-        adjacency = _canonical_adjacency(adjacency, n_nodes, name)
+        adjacency = canonical_adjacency(adjacency, n_nodes, name)
         named_nodes = nodes is not None
         nodes = np.arange(n_nodes) if nodes is None else _labels(nodes, n_nodes, "nodes", "node")
         if vocabulary is not None:
@@ -64,8 +60,8 @@ class Network:
         self.features: sparse.csr_array = features
         self.adjacency: sparse.csr_array = adjacency
         self.name = name
-        self.nodes: np.ndarray = _freeze(nodes)
-        self.vocabulary: np.ndarray | None = None if vocabulary is None else _freeze(vocabulary)
+        self.nodes: np.ndarray = freeze(nodes)
+        self.vocabulary: np.ndarray | None = None if vocabulary is None else freeze(vocabulary)
         self.has_node_names: bool = named_nodes
         self.weighting: Weighting | None = weighting
         self.__dict__["_frozen"] = True
@@ -99,7 +95,7 @@ class Network:
 
         With ``directed=False`` every edge links both ways. ``names`` are the other arguments of `Network`.
         """
-        features = _canonical_features(features)
+        features = canonical_features(features)
         n_nodes = features.shape[0]
         edges = np.asarray(edges)
         if edges.size == 0:
@@ -117,6 +113,33 @@ class Network:
             source, target = np.concatenate([source, target]), np.concatenate([target, source])
         links = sparse.coo_array((np.ones(len(source), dtype=bool), (source, target)), shape=(n_nodes, n_nodes))
         return cls(features, links, **names)
+
+    @classmethod
+    def from_networkx(cls, graph: Any, attributes: str | None = None, **names: Any) -> Network:
+        """Build a network from a networkx graph; an undirected graph's edges link both ways.
+
+        By default every numeric attribute of a node is a feature. With ``attributes`` named, that attribute holds a
+        node's words: a mapping of words to numbers, or a vector.
+        """
+        return cls(**exchange.from_networkx(graph, attributes) | names)
+
+    def to_networkx(self, attributes: str = "words") -> Any:
+        """Return a networkx.DiGraph; each node's attributes stand in the node attribute named, words to numbers."""
+        return exchange.to_networkx(self, attributes)
+
+    @classmethod
+    def from_anndata(cls, data: Any, links: str | None = None, **names: Any) -> Network:
+        """Build a network from an AnnData object: X, the names in obs and var, and the links in obsp under that key."""
+        return cls(**exchange.from_anndata(data, links) | names)
+
+    def to_anndata(self) -> Any:
+        """Return an anndata.AnnData with the attributes in X and the links in obsp["links"]."""
+        return exchange.to_anndata(self)
+
+    @classmethod
+    def from_pyg(cls, data: Any, **names: Any) -> Network:
+        """Build a network from a PyTorch Geometric Data object, by its x and edge_index; torch is not imported."""
+        return cls(**exchange.from_pyg(data) | names)
 
     @property
     def n_nodes(self) -> int:
@@ -141,9 +164,11 @@ class Network:
     @property
     def n_triplets(self) -> int:
         """|S|: the number of triplets (i, j, l) with i linked to l and not to j, j other than i."""
-        return _exact_sum(self._triplets_per_node())
+        return _exact_sum(self.triplets_per_node)
 
-    def _triplets_per_node(self) -> np.ndarray:
+    @property
+    def triplets_per_node(self) -> np.ndarray:
+        """How many of the triplets each node is the anchor i of, shape (n_nodes,)."""
         return self.degrees * (self.n_nodes - 1 - self.degrees)
 
     def __repr__(self) -> str:
@@ -164,13 +189,10 @@ class Network:
         if nodes.size == 0:
             return np.zeros(0, dtype=np.int64)
         if nodes.ndim != 1 or nodes.dtype.kind not in "iu":
-            raise TypeError(
-                f"nodes must be positions (whole numbers) or a mask; got {nodes.dtype}, shape {nodes.shape}."
-            )
+            raise TypeError(f"nodes must be positions or a mask; got {nodes.dtype} of shape {nodes.shape}.")
         if nodes.min() < 0 or nodes.max() >= self.n_nodes:
-            raise ValueError(
-                f"nodes {nodes.min()} to {nodes.max()} were asked for, but {self.name!r} has nodes 0 to {self.n_nodes - 1}."
-            )
+            asked = f"{nodes.min()} to {nodes.max()}"
+            raise ValueError(f"nodes {asked} were asked for, but {self.name!r} has nodes 0 to {self.n_nodes - 1}.")
         return nodes.astype(np.int64)
 
     def subset(self, nodes: Any) -> Network:
@@ -187,7 +209,7 @@ class Network:
     def with_links(self, adjacency: Any, name: str | None = None) -> Network:
         """Return another task over the same nodes: the very same attributes and names, other links."""
         name = self.name if name is None else name
-        return self.replace(adjacency=_canonical_adjacency(adjacency, self.n_nodes, name), name=name)
+        return self.replace(adjacency=canonical_adjacency(adjacency, self.n_nodes, name), name=name)
 
     def undirected(self) -> Network:
         """Return the same network with every link running both ways."""
@@ -219,6 +241,11 @@ class Split:
     def train(self) -> Network:
         """The network of the training nodes alone."""
         return self.network.subset(self.train_nodes)
+
+    @cached_property
+    def test(self) -> Network:
+        """The network of the hidden nodes alone."""
+        return self.network.subset(self.test_nodes)
 
 
 def _split(network: Network, hidden: np.ndarray) -> Split:
@@ -297,6 +324,19 @@ def share_vocabulary(networks: Iterable[Network]) -> list[Network]:
     return shared
 
 
+def align_vocabulary(network: Network, vocabulary: np.ndarray) -> tuple[Network, int]:
+    """Return a network over another vocabulary, and how many of its words are left out because that one lacks them."""
+    if network.vocabulary is None:
+        raise ValueError(f"{network.name!r} has no vocabulary; words can be matched by name only.")
+    position = {word: f for f, word in enumerate(vocabulary.tolist())}
+    columns = np.array([position.get(word, -1) for word in network.vocabulary.tolist()], dtype=np.int64)
+    known = np.flatnonzero(columns >= 0)
+    narrow = network.features[:, known]
+    indices = columns[known][narrow.indices].astype(index_dtype(len(vocabulary)))
+    features = csr_from_parts(narrow.data, indices, narrow.indptr, (network.n_nodes, len(vocabulary)))
+    return network.replace(features=freeze_csr(features), vocabulary=vocabulary), len(columns) - len(known)
+
+
 def as_networks(networks: Any, what: str = "networks") -> list[Network]:
     """Return a list of networks from one network or several, or say what came instead."""
     if isinstance(networks, Network):
@@ -331,256 +371,9 @@ def check_same_features(networks: Sequence[Network]) -> None:
             )
 
 
-# ---- flat arrays for the kernels ------------------------------------------------------------------------------------
-
-
-class Stack(NamedTuple):
-    """Networks as the kernels see them: their arrays one below the other, all read-only, indices unsigned.
-
-    Task q owns nodes node_starts[q] to node_starts[q + 1] and links link_starts[q] to link_starts[q + 1] of the stacked
-    arrays; its node i has attributes in row feature_starts[q] + i, so tasks over the same nodes share rows.
-    Pool p holds tasks pool_starts[p] to pool_starts[p + 1]: Algorithm 1 draws from one pool of all tasks,
-    Algorithm 2 has a pool per task.
-    """
-
-    indptr: np.ndarray
-    indices: np.ndarray
-    data: np.ndarray
-    adj_indptr: np.ndarray
-    adj_indices: np.ndarray  # positions within the task
-    link_sources: np.ndarray  # the stacked position of the node that each link leaves
-    node_starts: np.ndarray
-    link_starts: np.ndarray
-    feature_starts: np.ndarray
-    pool_starts: np.ndarray
-    pool_sizes: np.ndarray  # nodes of the largest task of each pool
-    triplet_starts: np.ndarray  # numbering of S by anchor; empty where rejection does well for every pool
-    draws_by_number: np.ndarray  # per pool: whether triplets are drawn by that numbering
-
-
-def stack(networks: Sequence[Network], pooled: bool, columns: np.ndarray | None = None) -> Stack:
-    """Lay networks out for the kernels, as one pool or as a pool each; `columns` keeps only those features.
-
-    A single network is not copied, and attributes that tasks share are laid out once.
-    """
-    pool_starts = np.array([0, len(networks)] if pooled else range(len(networks) + 1), dtype=np.uint64)
-    n_triplets = [network.n_triplets for network in networks]
-    for first, last in zip(pool_starts[:-1].tolist(), pool_starts[1:].tolist(), strict=True):
-        _check_triplets(networks[first:last], sum(n_triplets[first:last]))
-
-    distinct = {id(network.features): network.features for network in networks}
-    first_rows, row = {}, 0
-    for key, features in distinct.items():
-        first_rows[key], row = row, row + features.shape[0]
-    matrices = list(distinct.values())
-    if columns is not None and len(columns) < matrices[0].shape[1]:
-        matrices = [freeze_csr(features[:, columns]) for features in matrices]
-    indptr, indices, data = _stack_csr(matrices)
-    adj_indptr, adj_indices, _ = _stack_csr([network.adjacency for network in networks])
-
-    node_starts = np.cumsum([0] + [network.n_nodes for network in networks])
-    link_starts = np.cumsum([0] + [network.n_links for network in networks])
-    degrees = np.concatenate([network.degrees for network in networks])
-    nodes: np.ndarray = np.arange(len(degrees), dtype=index_dtype(len(degrees)))
-
-    pool_sizes, draws_by_number = [], []
-    for first, last in zip(pool_starts[:-1].tolist(), pool_starts[1:].tolist(), strict=True):
-        largest = max(network.n_nodes for network in networks[first:last])
-        n_pairs = int(link_starts[last] - link_starts[first]) * largest
-        pool_sizes.append(largest)
-        draws_by_number.append(sum(n_triplets[first:last]) < EXACT_BELOW_ACCEPTANCE * n_pairs)
-    triplet_starts = np.zeros(0, dtype=np.int64)
-    if any(draws_by_number):
-        per_node = np.concatenate([network._triplets_per_node() for network in networks])
-        triplet_starts = np.concatenate([[0], np.cumsum(per_node)])
-
-    return Stack(
-        indptr,
-        indices,
-        data,
-        adj_indptr,
-        adj_indices,
-        _unsigned(np.repeat(nodes, degrees)),
-        _unsigned(node_starts),
-        _unsigned(link_starts),
-        _unsigned(np.array([first_rows[id(network.features)] for network in networks])),
-        _freeze(pool_starts),
-        _unsigned(np.array(pool_sizes)),
-        _unsigned(triplet_starts),
-        _freeze(np.array(draws_by_number)),
-    )
-
-
-def _check_triplets(networks: Sequence[Network], n_triplets: int) -> None:
-    if n_triplets > 0:
-        return
-    n_linked = sum(int(np.count_nonzero(network.degrees)) for network in networks)
-    names = ", ".join(repr(network.name) for network in networks)
-    raise ValueError(
-        f"no triplet can be drawn from {names}: none of its {n_linked} linked nodes has both a neighbour "
-        "and a non-neighbour; give it more nodes or leave it out."
-    )
-
-
-def _stack_csr(matrices: Sequence[sparse.csr_array]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return indptr, indices and data of matrices of any widths, one below the other."""
-    if len(matrices) == 1:
-        return as_kernel_csr(matrices[0])
-    counts = np.concatenate([np.diff(matrix.indptr) for matrix in matrices])
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    indices = np.concatenate([matrix.indices for matrix in matrices])
-    data = np.concatenate([matrix.data for matrix in matrices])
-    return _unsigned(indptr), _unsigned(indices), _freeze(data)
-
-
-def as_kernel_csr(matrix: sparse.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return indptr, indices and data of a matrix as kernels take them, always of the same types."""
-    indptr = matrix.indptr.astype(np.int64, copy=False)
-    indices = matrix.indices.astype(index_dtype(matrix.shape[1]), copy=False)
-    return _unsigned(indptr), _unsigned(indices), _freeze(matrix.data)
-
-
-def _unsigned(array: np.ndarray) -> np.ndarray:
-    """View whole numbers, known not to be negative, as unsigned: a kernel then skips the test for negative indices."""
-    return _freeze(array.view(array.dtype.str.replace("i", "u")))
-
-
 def _exact_sum(values: np.ndarray) -> int:
     """Sum int64 values that may exceed int64 together."""
     return (int(np.sum(values >> 31)) << 31) + int(np.sum(values & (2**31 - 1)))
-
-
-# ---- canonical CSR --------------------------------------------------------------------------------------------------
-
-
-def index_dtype(n_columns: int) -> type:
-    """Return the dtype of column indices: int32 while they fit."""
-    return np.int32 if n_columns <= np.iinfo(np.int32).max else np.int64
-
-
-def csr_from_parts(
-    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]
-) -> sparse.csr_array:
-    """Build a CSR array on these very arrays; SciPy's constructor would widen the indices to the indptr's type."""
-    matrix = sparse.csr_array(shape, dtype=data.dtype)
-    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
-    return matrix
-
-
-def canonical_rows(rows: Any, what: str) -> sparse.csr_array:
-    """Return attribute rows, one or many, sparse or dense, as a canonical CSR array; refuse what is no number."""
-    if not sparse.issparse(rows):
-        rows = np.atleast_2d(np.asarray(rows))
-    return _canonical_features(rows, what)
-
-
-def _canonical_features(features: Any, what: str = "features") -> sparse.csr_array:
-    matrix = _own_csr(features, what)
-    if matrix.dtype.kind in "biu":
-        is_exact = matrix.nnz == 0 or max(int(matrix.data.max()), -int(matrix.data.min())) <= LARGEST_EXACT_FLOAT32
-        matrix.data = matrix.data.astype(np.float32 if is_exact else np.float64)
-    elif matrix.dtype not in (np.float32, np.float64):
-        matrix.data = matrix.data.astype(np.float32 if matrix.dtype.itemsize < 4 else np.float64)
-    if not np.isfinite(matrix.data).all():
-        row = int(np.searchsorted(matrix.indptr, np.flatnonzero(~np.isfinite(matrix.data))[0], side="right")) - 1
-        raise ValueError(f"{what} must be finite, but row {row} holds a NaN or infinite value; remove or replace it.")
-    return freeze_csr(matrix)
-
-
-def _canonical_adjacency(adjacency: Any, n_nodes: int, name: str) -> sparse.csr_array:
-    matrix = _own_csr(adjacency, "adjacency")
-    if matrix.shape != (n_nodes, n_nodes):
-        rows, columns = matrix.shape
-        raise ValueError(
-            f"features has {n_nodes} rows but adjacency is {rows} x {columns}; both must describe the same nodes."
-        )
-    if matrix.dtype.kind == "f" and np.isnan(matrix.data).any():
-        raise ValueError("adjacency holds NaN; use 0 for no link and any other number for a link.")
-    matrix = freeze_csr(matrix)
-    rows = np.repeat(np.arange(n_nodes), np.diff(matrix.indptr))
-    is_self = matrix.indices == rows
-    n_self = int(is_self.sum())
-    if n_self:
-        warnings.warn(f"{n_self} self links of {name!r} were dropped; a node is never linked to itself.", stacklevel=3)
-        counts = np.bincount(rows[~is_self], minlength=n_nodes)
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        matrix = csr_from_parts(matrix.data[~is_self], matrix.indices[~is_self], indptr, matrix.shape)
-    return freeze_csr(csr_from_parts(np.ones(len(matrix.indices), bool), matrix.indices, matrix.indptr, matrix.shape))
-
-
-def _own_csr(matrix: Any, what: str) -> sparse.csr_array:
-    """Return a CSR copy of any sparse or dense matrix whose structure has been checked."""
-    if not sparse.issparse(matrix):
-        matrix = np.asarray(matrix)
-    if matrix.dtype.kind not in "biuf":
-        raise TypeError(f"{what} must hold numbers, got {matrix.dtype}.")
-    if matrix.ndim != 2:
-        raise ValueError(f"{what} must have two dimensions, got shape {matrix.shape}.")
-    if matrix.dtype == np.float16:  # SciPy has no sparse half floats
-        matrix = matrix.astype(np.float32)
-    elif matrix.dtype.kind in "iu":  # duplicates are summed: in eight bits they could overflow
-        matrix = matrix.astype(np.int64, copy=False)
-    if sparse.issparse(matrix):
-        _check_structure(matrix, what)
-    return sparse.csr_array(matrix, copy=True)
-
-
-def _check_structure(matrix: Any, what: str) -> None:
-    """Refuse sparse matrices whose index arrays would lead a conversion out of bounds."""
-    if matrix.format in ("csr", "csc"):
-        major, minor = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
-        check_csr(matrix.indptr, matrix.indices, len(matrix.data), major, minor, what)
-    elif matrix.format == "coo":
-        for indices, size in zip(matrix.coords, matrix.shape, strict=True):
-            _check_bounds(indices, size, what)
-    elif matrix.format == "bsr":
-        rows, columns = matrix.blocksize
-        major, minor = matrix.shape[0] // rows, matrix.shape[1] // columns
-        check_csr(matrix.indptr, matrix.indices, len(matrix.data), major, minor, what)
-
-
-def check_csr(indptr: np.ndarray, indices: np.ndarray, n_stored: int, major: int, minor: int, what: str) -> None:
-    """Refuse compressed arrays that do not describe a (major, minor) matrix."""
-    if len(indptr) != major + 1:
-        raise ValueError(f"{what} has {major} rows, so its indptr needs {major + 1} entries; it has {len(indptr)}.")
-    if indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]):
-        raise ValueError(f"indptr of {what} must start at 0 and never decrease; the matrix is corrupt.")
-    if indptr[-1] > min(len(indices), n_stored):
-        raise ValueError(
-            f"indptr of {what} ends at {indptr[-1]}, beyond its {min(len(indices), n_stored)} stored entries."
-        )
-    _check_bounds(indices[: indptr[-1]], minor, what)
-
-
-def _check_bounds(indices: np.ndarray, size: int, what: str) -> None:
-    if len(indices) and (indices.min() < 0 or indices.max() >= size):
-        raise ValueError(
-            f"indices of {what} run from {indices.min()} to {indices.max()}, but must lie in 0 to {size - 1}."
-        )
-
-
-def freeze_csr(matrix: sparse.csr_array) -> sparse.csr_array:
-    """Make a CSR array canonical (sorted, no duplicates, no zeros), settle its index types, and freeze it."""
-    if not (matrix.has_canonical_format and matrix.data.all()):
-        # SciPy mends a matrix in place, which takes arrays of its own with indices of one type.
-        matrix = sparse.csr_array((matrix.data, matrix.indices, matrix.indptr), matrix.shape, copy=True)
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-    n_stored = int(matrix.indptr[-1])
-    frozen = csr_from_parts(
-        _freeze(matrix.data[:n_stored]),
-        _freeze(matrix.indices[:n_stored].astype(index_dtype(matrix.shape[1]), copy=False)),
-        _freeze(matrix.indptr.astype(np.int64, copy=False)),
-        matrix.shape,
-    )
-    frozen.has_sorted_indices = frozen.has_canonical_format = True
-    return frozen
-
-
-def _freeze(array: np.ndarray) -> np.ndarray:
-    array = np.ascontiguousarray(array).view()
-    array.flags.writeable = False
-    return array
 
 
 def _labels(labels: Any, size: int, what: str, noun: str) -> np.ndarray:

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fastspml.csr import csr_from_parts, freeze_csr, index_dtype
 from fastspml.evaluate import metric_of
 from fastspml.kernels import ranking
 from fastspml.metric import Metric
-from fastspml.network import Network, csr_from_parts, freeze_csr, index_dtype
+from fastspml.network import Network
 from fastspml.scoring import NodeScores, blocks
 
 

@@ -84,6 +84,7 @@ def resolve(settings: Mapping[str, Any]) -> dict[str, Any]:
     config = keys | dict(settings)
     if not config["networks"]:
         raise ValueError("no networks were named; set networks in the configuration or give --networks FILE.")
+    config["networks"] = str(Path(config["networks"]).resolve())  # the run is opened from other folders too
     return config
 
 

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy import sparse
 
+from fastspml.csr import as_kernel_csr
 from fastspml.kernels import draws, ranking
 from fastspml.metric import Metric
-from fastspml.network import Network, as_kernel_csr, stack
+from fastspml.network import Network
+from fastspml.stack import stack
 
 # Dense scores held at a time; bounds the memory of everything that ranks.
 BLOCK_BYTES = 32 * 2**20

@@ -23,11 +23,12 @@ import numpy as np
 from scipy import sparse
 
 from fastspml import __version__
-from fastspml._hdf5 import Reader, Writer, reading, writing
+from fastspml._hdf5 import Reader, Writer, reading, set_attribute, writing
+from fastspml.csr import check_csr, csr_from_parts, freeze_csr
 from fastspml.learner import Learner, State
 from fastspml.metric import DiagonalMetric, FullMetric, Metric
 from fastspml.mtspml import MTSPML
-from fastspml.network import Network, as_networks, check_csr, csr_from_parts, freeze_csr
+from fastspml.network import Network, as_networks
 from fastspml.spml import SPML
 from fastspml.weighting import Weighting
 
@@ -187,13 +188,13 @@ def _write_names(file: Writer, parent: Any, name: str, names: np.ndarray) -> Non
     """Write names as the index of AnnData's data frame; an index is of strings, so numbers stand in a column, too."""
     frame = file.group(parent, name, "dataframe")
     file.texts(frame, "_index", names.astype(str))
-    frame.attrs["_index"] = "_index"
+    set_attribute(frame, "_index", "_index")
     columns: list[str] = []
     if names.dtype.kind in "iu":
         columns.append("number")
         file.array(frame, "number", names)
-        frame.attrs["names"] = "number"
-    frame.attrs["column-order"] = columns
+        set_attribute(frame, "names", "number")
+    set_attribute(frame, "column-order", columns)
 
 
 def _read_names(file: Reader, parent: Any, name: str) -> np.ndarray:
@@ -231,7 +232,7 @@ def _read_index(file: Reader, frame: Any, column: str) -> np.ndarray:
 
 def _write_csr(file: Writer, parent: Any, name: str, matrix: sparse.csr_array) -> None:
     group = file.group(parent, name, "csr_matrix")
-    group.attrs["shape"] = np.array(matrix.shape, dtype=np.int64)
+    set_attribute(group, "shape", np.array(matrix.shape, dtype=np.int64))
     for part in ("data", "indices", "indptr"):
         file.array(group, part, getattr(matrix, part))
 
@@ -544,9 +545,9 @@ def _read_weighting(file: Reader, parent: Any, name: str) -> Weighting:
 
 
 def _write_format(file: Writer, form: str) -> None:
-    file.root.attrs["format"] = form
-    file.root.attrs["format_version"] = FORMAT_VERSION
-    file.root.attrs["fastspml_version"] = __version__
+    set_attribute(file.root, "format", form)
+    set_attribute(file.root, "format_version", FORMAT_VERSION)
+    set_attribute(file.root, "fastspml_version", __version__)
 
 
 def _check_format(file: Reader, expected: str) -> None:

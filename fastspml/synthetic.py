@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.network import Network, csr_from_parts, freeze_csr, index_dtype
+from fastspml.csr import csr_from_parts, freeze_csr, index_dtype
+from fastspml.network import Network
 
 # The most frequent words, one in so many, belong to no topic; of the others one in so many does.
 FREQUENT_SHARE, TOPICAL_EVERY = 10, 5

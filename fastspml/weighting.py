@@ -8,7 +8,8 @@ from typing import Any, overload
 import numpy as np
 from scipy import sparse
 
-from fastspml.network import Network, as_networks, canonical_rows, check_same_features, csr_from_parts, freeze_csr
+from fastspml.csr import canonical_rows, csr_from_parts, freeze_csr
+from fastspml.network import Network, as_networks, check_same_features
 
 KINDS = ("tfidf", "none", "binary", "l1", "l2")
 

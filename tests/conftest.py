@@ -2,18 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import tempfile
-from pathlib import Path
-
-# numba keeps a compiled kernel although a helper in another file has changed: a cache named after all of them does not.
-if "NUMBA_CACHE_DIR" not in os.environ:
-    kernels = sorted((Path(__file__).parent.parent / "fastspml" / "kernels").glob("*.py"))
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in kernels)).hexdigest()[:16]
-    mode = "checked" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else "plain"
-    os.environ["NUMBA_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / f"fastspml-tests-{os.getuid()}-{digest}-{mode}")
-
 import numpy as np
 import pytest
 

@@ -19,7 +19,7 @@ OTHER_TWINS = {"run_iterations": ("spml", "mtspml"), "wait": (), "kernel": ()}
 
 # A file may import only from those before it (STYLE.md, section 2).
 ORDER = [
-    "network", "weighting", "kernels", "metric", "synthetic", "scoring", "learner", "spml", "mtspml", "_hdf5", "store",
+    "exchange", "csr", "network", "leaks", "weighting", "kernels", "stack", "metric", "synthetic", "scoring", "learner", "spml", "mtspml", "_hdf5", "store",
     "datasets", "readers", "evaluate", "predict", "baselines", "runs", "cli", "__main__",
 ]  # fmt: skip
 

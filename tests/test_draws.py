@@ -12,7 +12,7 @@ from scipy import stats
 
 import fastspml as fs
 from fastspml.kernels import draws
-from fastspml.network import stack
+from fastspml.stack import stack
 from tests import naive
 from tests.conftest import dense, make_network
 

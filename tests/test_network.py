@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import fastspml as fs
-from fastspml.network import stack
+from fastspml.stack import stack
 from tests.conftest import dense, make_network
 
 X = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0], [0.5, 3.0, 0.0]])
@@ -198,3 +198,15 @@ def test_empty_networks_are_ordinary():
         network = fs.Network(np.zeros(shape))
         assert (network.n_nodes, network.n_features) == shape
         assert network.n_links == network.n_triplets == 0
+
+
+@pytest.mark.parametrize("part", ["features", "adjacency"])
+def test_scipy_takes_the_matrices_everywhere(network, part):
+    matrix = getattr(network, part)
+    expected = matrix.toarray()
+    assert np.array_equal(matrix.tocoo().toarray(), expected)
+    assert np.array_equal(np.array(matrix.nonzero()), np.array(expected.nonzero()))
+    for form in SPARSE_FORMATS:
+        assert np.array_equal(matrix.asformat(form).toarray(), expected)
+    assert np.array_equal((matrix[[3, 1]] + matrix[[0, 2]]).toarray(), expected[[3, 1]] + expected[[0, 2]])
+    assert np.allclose((matrix @ matrix.T).toarray(), expected @ expected.T)

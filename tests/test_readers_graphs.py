@@ -356,6 +356,7 @@ def test_snap_ego_files_that_cannot_be_skipped(tmp_path):
     bad_egos = {
         "1 0 1\n0 0 0\n": r"7\.egofeat must hold one line, the attributes of the ego; it has 2",
         "1 0 y\n": r"7\.egofeat, line 1: attribute 3 must be a number, got 'y'; correct the file",
+        b"\xff 0 1\n": r"1 bad line: 7\.egofeat, line 1: is not UTF-8 text .byte 0.; correct the file",
         "\n\n": r"7\.egofeat must hold one line, the attributes of the ego; it has 0",
     }
     for text, sentence in bad_egos.items():
@@ -451,7 +452,7 @@ def test_linqs_packed(tmp_path):
     (network,) = read_linqs(tmp_path / "cora.content.gz")
     assert (network.name, network.n_links) == ("cora", 3)
     whole = (tmp_path / "cora.cites.gz").read_bytes()
-    for damaged in (whole[:-12], whole[:14] + b"\xff" * 4 + whole[18:]):
+    for damaged in (whole[:-12], whole[:10] + b"\xff" + whole[11:]):
         (tmp_path / "cora.cites.gz").write_bytes(damaged)
         with pytest.raises(ValueError, match=r"cora\.cites\.gz is damaged: its compressed data end or break off"):
             read_linqs(tmp_path / "cora.content.gz")
@@ -571,7 +572,10 @@ def test_npz_whole(tmp_path):
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint16, np.uint64, ">i4"])
 def test_npz_indices_of_any_type(tmp_path, kind):
-    changes = {name: npz_arrays()[name].astype(kind) for name in ("src", "dst", "X_indptr", "X_indices", "shape")}
+    arrays = npz_arrays()
+    arrays["X_indices"][:2], arrays["X_data"][:2] = [2, 0], [2, 1]  # a row that is not sorted
+    changes = {name: arrays[name].astype(kind) for name in ("src", "dst", "X_indptr", "X_indices", "shape")}
+    changes["X_data"] = arrays["X_data"]
     (expected,), (got,) = read_npz(write_npz(tmp_path)), read_npz(write_npz(tmp_path, **changes))
     assert (expected.features != got.features).nnz == 0
     assert links_of(got) == links_of(expected)

@@ -65,13 +65,13 @@ def print_words(tops: dict[str, Any]) -> None:
 
 
 def _explain_pair(options: argparse.Namespace) -> None:
-    from fastspml.cli.predict import _task
+    from fastspml.cli.predict import task_position
     from fastspml.evaluate import metric_of
     from fastspml.runs import networks_of, open_run
 
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)
-    q = _task(options.task or "0", networks)
+    q = task_position(options.task or "0", networks)
     network, metric = networks[q], metric_of(model, q)
     position = {str(name): i for i, name in enumerate(network.nodes.tolist())}
     unknown = [name for name in options.nodes if name not in position]

@@ -72,30 +72,35 @@ def _newcomers(path: str, model: Any) -> tuple[list[str], Any]:
 def _predictions(
     model: Any, networks: list[Any], names: list[str], rows: Any, options: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
+    """Search first, so that whatever is wrong shows before anything is written; then return the records."""
     from fastspml.evaluate import metric_of
     from fastspml.predict import LinkIndex, rank_tasks
 
     if options.task == "all":
         tasks, fits = list(range(len(networks))), rank_tasks(model, networks, rows)
     else:
-        tasks, fits = [_task(options.task, networks)], None
+        tasks, fits = [task_position(options.task, networks)], None
     found = {q: LinkIndex(metric_of(model, q), networks[q]).query(rows, options.k) for q in tasks}
-    for r, name in enumerate(names):
-        order = tasks if fits is None else sorted(tasks, key=lambda q: -fits[r, q])
-        for q in order:
-            nodes, distances = found[q]
-            for rank in range(options.k):
-                record = {
-                    "node": name,
-                    "task": networks[q].name,
-                    "rank": rank + 1,
-                    "neighbour": str(networks[q].nodes[nodes[r, rank]]),
-                    "distance": float(distances[r, rank]),
-                }
-                yield record if fits is None else record | {"fit": float(fits[r, q])}
+
+    def records() -> Iterator[dict[str, Any]]:
+        for r, name in enumerate(names):
+            for q in tasks if fits is None else sorted(tasks, key=lambda q: -fits[r, q]):
+                nodes, distances = found[q]
+                for rank in range(options.k):
+                    record = {
+                        "node": name,
+                        "task": networks[q].name,
+                        "rank": rank + 1,
+                        "neighbour": str(networks[q].nodes[nodes[r, rank]]),
+                        "distance": float(distances[r, rank]),
+                    }
+                    yield record if fits is None else record | {"fit": float(fits[r, q])}
+
+    return records()
 
 
-def _task(text: str, networks: list[Any]) -> int:
+def task_position(text: str, networks: list[Any]) -> int:
+    """Return the position of a task that was named or numbered."""
     names = [network.name for network in networks]
     if text in names:
         return names.index(text)

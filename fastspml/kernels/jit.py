@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from numba import njit
+from numba import config, njit
+
+
+def _edition() -> str:
+    """Return a short name of the sources of all kernels and of how they are compiled.
+
+    Numba keeps a compiled kernel although a helper in another file, or the type of an argument, has changed, and its
+    checked and unchecked code under one name. With the edition in their names, kernels are never mixed up on disk.
+    """
+    digest = hashlib.sha256(bytes([bool(config.BOUNDSCHECK)]))
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+EDITION = _edition()
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -13,6 +30,7 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
     No fastmath: sums run in written order, which the promise of equal bits rests on.
     """
+    function.__qualname__ = f"{function.__qualname__}_{EDITION}"
     try:
         return njit(cache=True, nogil=True)(function)
     except RuntimeError:  # numba found no folder that it may write to: compile in every process instead

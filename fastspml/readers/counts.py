@@ -60,9 +60,9 @@ def _parse(line: str) -> tuple[str, dict[str, float]]:
     name, *entries = line.split()
     words: dict[str, float] = {}
     for entry in entries:
-        word, colon, count = entry.rpartition(":")
+        word, _, count = entry.rpartition(":") if ":" in entry else (entry, "", "1")
         try:
-            words[word if colon else entry] = words.get(word if colon else entry, 0.0) + (float(count) if colon else 1.0)
+            words[word] = words.get(word, 0.0) + float(count)
         except ValueError:
             raise ValueError(f"expected word:count, got {entry!r}") from None
     return name, words

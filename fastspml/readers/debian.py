@@ -220,11 +220,12 @@ def _check_compression(path: Path) -> None:
 class _Stanza:
     """The wanted fields of a stanza, each with the number of its first line and its lines."""
 
-    __slots__ = ("fields", "line", "path")
+    __slots__ = ("fields", "is_damaged", "line", "path")
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.line = 0
+        self.line = 0  # the number of its first line; 0 while it has none
+        self.is_damaged = False  # whether a line of it was bad
         self.fields: dict[bytes, tuple[int, list[bytes]]] = {}
 
     def text(self, name: str, problems: Problems) -> str:
@@ -259,6 +260,7 @@ def _stanzas(path: Path, wanted: Sequence[str], problems: Problems) -> Iterator[
             current = None
             stanza.line = stanza.line or number
             if not colon or not name or b" " in name:
+                stanza.is_damaged = True
                 problems.add(path, number, f"`Field: value` is expected, got {line[:40].decode(errors='replace')!r}")
             elif name in names:
                 if name in stanza.fields:
@@ -285,7 +287,9 @@ def _read_packages(
                 report("reading packages", n_done, None)
             name = stanza.text("Package", problems)
             if not NAME.fullmatch(name):
-                problems.add(path, stanza.line, f"a stanza with the name of a package is expected, got {name[:40]!r}")
+                if not stanza.is_damaged:
+                    reason = f"a stanza with the name of a package is expected, got {name[:40]!r}"
+                    problems.add(path, stanza.line, reason)
                 continue
             package = _package(name, stanza, kinds, parse, problems)
             known = packages.get(name)
@@ -360,9 +364,9 @@ def _translate(packages: Sequence[_Package], paths: Sequence[Path], problems: Pr
             if report is not None and n_done % STANZAS_PER_REPORT == 0:
                 report("reading descriptions", n_done, None)
             key = stanza.text("Description-md5", problems) or stanza.text("Package", problems)
-            if not key:
+            if not key and not stanza.is_damaged:
                 problems.add(path, stanza.line, "a stanza with Package or Description-md5 is expected, got neither")
-            elif b"Description-en" in stanza.fields:
+            elif key and b"Description-en" in stanza.fields:
                 n_english += 1
                 for package in by_key.get(key, ()):
                     package.description = stanza.text("Description-en", problems)
@@ -400,8 +404,8 @@ def _links(packages: Sequence[_Package], kinds: Sequence[str], across_sources: b
     for kind in kinds:
         pairs = []
         for i, package in enumerate(packages):
-            for target in package.targets[kind]:
-                j = position.get(target, i)
+            for name in package.targets[kind]:
+                j = position.get(name, i)
                 if j != i and not (across_sources and packages[j].source == package.source):
                     pairs.append((i, j))
         source, target = np.array(pairs, dtype=np.int64).reshape(-1, 2).T

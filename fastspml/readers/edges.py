@@ -16,6 +16,7 @@ from scipy import sparse
 from fastspml.network import Network
 from fastspml.readers.lines import Problems, Report, as_counts, numbered_lines
 
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
 FORMS = ("auto", "svmlight", "words")
 
 # What an svmlight entry looks like, as opposed to a word and its count.
@@ -88,6 +89,9 @@ def read_edges(
     if n_nodes == 0:
         problems.check()
         raise ValueError(f"{Path(attributes).name} holds no nodes; one a line is expected.")
+    if table.features.nnz == 0:
+        problems.check()
+        raise ValueError(f"{Path(attributes).name} holds no attributes; index:value or word:count is expected.")
     if table.nodes is None:
         position, what = {str(i): i for i in range(n_nodes)}, f"a node; there are nodes 0 to {n_nodes - 1}"
     else:
@@ -123,30 +127,32 @@ def read_links(
     known. Other files have blanks, tabs or commas between the names. Columns beyond the second, such as weights, are
     passed over, and so are lines that start with # or % (unless a node is called so).
     """
-    delimiter = {".csv": ",", ".tsv": "\t"}.get(table_suffix(path))
-    records = _split_lines(path, problems) if delimiter is None else csv_records(path, delimiter, problems)
+    suffix = table_suffix(path)
     links = array("q")
-    for n_done, (number, fields) in enumerate(records):
+    for n_done, (number, fields) in enumerate(_edge_fields(path, suffix, problems)):
         if report is not None and n_done % LINES_PER_REPORT == 0:
             report("reading links", n_done, None)
-        if fields[0][:1] in ("#", "%") and fields[0] not in position:
+        if len(fields) >= 2 and fields[0] in position and fields[1] in position:
+            links.append(position[fields[0]])
+            links.append(position[fields[1]])
+        elif fields[0][:1] in ("#", "%") and fields[0] not in position:
             continue
-        if len(fields) < 2:
+        elif len(fields) < 2:
             problems.add(path, number, f"two nodes are expected, got {_shown(fields[0])}")
-            continue
-        source, target = fields[0].strip(), fields[1].strip()
-        if source in position and target in position:
-            links.append(position[source])
-            links.append(position[target])
-        elif n_done > 0 or delimiter is None or source in position or target in position:
-            unknown = target if source in position else source
+        elif n_done > 0 or suffix not in DELIMITERS or fields[0] in position or fields[1] in position:
+            unknown = fields[1] if fields[0] in position else fields[0]
             problems.add(path, number, f"{_shown(unknown)} is not {what}")
     return np.array(links, dtype=np.int64).reshape(-1, 2)
 
 
-def _split_lines(path: str | Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    for number, line in numbered_lines(path, problems):
-        yield number, line.split() if "," not in line else [field.strip() for field in line.split(",")]
+def _edge_fields(path: str | Path, suffix: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the fields, without blanks around them, of each line of an edge list."""
+    if suffix in DELIMITERS:
+        for number, fields in csv_records(path, DELIMITERS[suffix], problems):
+            yield number, [field.strip() for field in fields]
+    else:
+        for number, line in numbered_lines(path, problems):
+            yield number, [field.strip() for field in line.split(",")] if "," in line else line.split()
 
 
 def csv_records(path: str | Path, delimiter: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
@@ -271,7 +277,7 @@ def _word(entry: str) -> tuple[str, float]:
     if not colon:
         word, text = entry, "1"
     count = _number(text)
-    if not word or len(word) > LONGEST_NAME or count is None or count < 0:
+    if not word or len(word) > LONGEST_NAME or NO_NAME.search(word) or count is None or count < 0:
         raise ValueError(f"word:count is expected, got {_shown(entry)}")
     return word, count
 

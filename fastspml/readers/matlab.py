@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from fastspml.network import Network, check_csr
+from fastspml.csr import check_csr
+from fastspml.network import Network
 from fastspml.readers.lines import as_counts, as_paths, distinct_names
 
 NAMES = "a cell array of strings or a character matrix, one name per node"

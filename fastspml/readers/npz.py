@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from fastspml.network import Network, check_csr, csr_from_parts
+from fastspml.csr import check_csr, csr_from_parts
+from fastspml.network import Network
 from fastspml.readers.lines import as_counts, distinct_names
 
 NEEDED = ("src", "dst", "X_indptr", "X_indices", "X_data", "shape")

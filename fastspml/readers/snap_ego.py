@@ -115,7 +115,8 @@ def _read_ego(path: Path) -> list[str]:
     """Return the attributes of the ego: one line of values. A bad one cannot be skipped: without it there is no ego."""
     problems = Problems()
     lines = list(numbered_lines(path, problems))
-    problems.check()
+    if problems.n_bad:
+        raise ValueError(f"{problems.summary()}; correct the file.")
     if len(lines) != 1:
         raise ValueError(f"{path.name} must hold one line, the attributes of the ego; it has {len(lines)}.")
     number, text = lines[0]

@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from fastspml.network import Network
-from fastspml.readers.edges import check_name, csv_records, read_links, stem, table_suffix
+from fastspml.readers.edges import DELIMITERS, check_name, csv_records, read_links, stem, table_suffix
 from fastspml.readers.lines import Problems, Report, numbered_lines
 from fastspml.readers.tokens import check_cuts, count_words
 
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
 JSON_LINES = (".jsonl", ".ndjson")
 
 
@@ -61,6 +60,7 @@ def read_text(
     check_cuts(min_df, max_df)
     columns = [id_column, text_column] if task_column is None else [id_column, text_column, task_column]
     problems = Problems(skip_bad)
+    only_task = stem(documents)
     position: dict[str, int] = {}
     tasks: list[str] = []  # of every document
 
@@ -77,7 +77,7 @@ def read_text(
                 problems.add(documents, number, str(error))
                 continue
             position[values[0]] = len(position)
-            tasks.append(stem(documents) if task_column is None else values[2])
+            tasks.append(only_task if task_column is None else values[2])
             yield values[1]
         problems.check()
         if not position:

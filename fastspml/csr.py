@@ -1,0 +1,169 @@
+"""Canonical CSR: sparse matrices of any kind checked once, made sorted and free of duplicates, and frozen."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+# Whole numbers up to here are exact in float32, so that counts need only half the memory.
+LARGEST_EXACT_FLOAT32 = 2**24
+
+
+def index_dtype(n_columns: int) -> type:
+    """Return the dtype of column indices: int32 while they fit."""
+    return np.int32 if n_columns <= np.iinfo(np.int32).max else np.int64
+
+
+class _MixedCSR(sparse.csr_array):
+    """A CSR array with an int64 indptr beside int32 indices, which SciPy takes everywhere but in `tocoo`."""
+
+    def tocoo(self, copy: bool = True) -> sparse.coo_array:
+        """Return the matrix in coordinate form."""
+        rows = np.repeat(np.arange(self.shape[0], dtype=self.indices.dtype), np.diff(self.indptr))
+        columns, data = (self.indices.copy(), self.data.copy()) if copy else (self.indices, self.data)
+        matrix = sparse.coo_array((data, (rows, columns)), shape=self.shape)
+        matrix.has_canonical_format = self.has_canonical_format
+        return matrix
+
+
+def csr_from_parts(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]
+) -> sparse.csr_array:
+    """Build a CSR array on these very arrays; SciPy's constructor would widen the indices to the indptr's type."""
+    matrix = _MixedCSR(shape, dtype=data.dtype)
+    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
+    return matrix
+
+
+def canonical_rows(rows: Any, what: str) -> sparse.csr_array:
+    """Return attribute rows, one or many, sparse or dense, as a canonical CSR array; refuse what is no number."""
+    if not sparse.issparse(rows):
+        rows = np.atleast_2d(np.asarray(rows))
+    return canonical_features(rows, what)
+
+
+def canonical_features(features: Any, what: str = "features") -> sparse.csr_array:
+    matrix = _own_csr(features, what)
+    if matrix.dtype.kind in "biu":
+        is_exact = matrix.nnz == 0 or max(int(matrix.data.max()), -int(matrix.data.min())) <= LARGEST_EXACT_FLOAT32
+        matrix.data = matrix.data.astype(np.float32 if is_exact else np.float64)
+    elif matrix.dtype not in (np.float32, np.float64):
+        matrix.data = matrix.data.astype(np.float32 if matrix.dtype.itemsize < 4 else np.float64)
+    if not np.isfinite(matrix.data).all():
+        row = int(np.searchsorted(matrix.indptr, np.flatnonzero(~np.isfinite(matrix.data))[0], side="right")) - 1
+        raise ValueError(f"{what} must be finite, but row {row} holds a NaN or infinite value; remove or replace it.")
+    return freeze_csr(matrix)
+
+
+def canonical_adjacency(adjacency: Any, n_nodes: int, name: str) -> sparse.csr_array:
+    matrix = _own_csr(adjacency, "adjacency")
+    if matrix.shape != (n_nodes, n_nodes):
+        rows, columns = matrix.shape
+        raise ValueError(
+            f"features has {n_nodes} rows but adjacency is {rows} x {columns}; both must describe the same nodes."
+        )
+    if matrix.dtype.kind == "f" and np.isnan(matrix.data).any():
+        raise ValueError("adjacency holds NaN; use 0 for no link and any other number for a link.")
+    matrix = freeze_csr(matrix)
+    rows = np.repeat(np.arange(n_nodes), np.diff(matrix.indptr))
+    is_self = matrix.indices == rows
+    n_self = int(is_self.sum())
+    if n_self:
+        warnings.warn(f"{n_self} self links of {name!r} were dropped; a node is never linked to itself.", stacklevel=3)
+        counts = np.bincount(rows[~is_self], minlength=n_nodes)
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        matrix = csr_from_parts(matrix.data[~is_self], matrix.indices[~is_self], indptr, matrix.shape)
+    return freeze_csr(csr_from_parts(np.ones(len(matrix.indices), bool), matrix.indices, matrix.indptr, matrix.shape))
+
+
+def _own_csr(matrix: Any, what: str) -> sparse.csr_array:
+    """Return a CSR copy of any sparse or dense matrix whose structure has been checked."""
+    if not sparse.issparse(matrix):
+        matrix = np.asarray(matrix)
+    if matrix.dtype.kind not in "biuf":
+        raise TypeError(f"{what} must hold numbers, got {matrix.dtype}.")
+    if matrix.ndim != 2:
+        raise ValueError(f"{what} must have two dimensions, got shape {matrix.shape}.")
+    if matrix.dtype == np.float16:  # SciPy has no sparse half floats
+        matrix = matrix.astype(np.float32)
+    elif matrix.dtype.kind in "iu":  # duplicates are summed: in eight bits they could overflow
+        matrix = matrix.astype(np.int64, copy=False)
+    if sparse.issparse(matrix):
+        _check_structure(matrix, what)
+    return sparse.csr_array(matrix, copy=True)
+
+
+def _check_structure(matrix: Any, what: str) -> None:
+    """Refuse sparse matrices whose index arrays would lead a conversion out of bounds."""
+    if matrix.format in ("csr", "csc"):
+        major, minor = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
+        check_csr(matrix.indptr, matrix.indices, len(matrix.data), major, minor, what)
+    elif matrix.format == "coo":
+        for indices, size in zip(matrix.coords, matrix.shape, strict=True):
+            _check_bounds(indices, size, what)
+    elif matrix.format == "bsr":
+        rows, columns = matrix.blocksize
+        major, minor = matrix.shape[0] // rows, matrix.shape[1] // columns
+        check_csr(matrix.indptr, matrix.indices, len(matrix.data), major, minor, what)
+
+
+def check_csr(indptr: np.ndarray, indices: np.ndarray, n_stored: int, major: int, minor: int, what: str) -> None:
+    """Refuse compressed arrays that do not describe a (major, minor) matrix."""
+    if len(indptr) != major + 1:
+        raise ValueError(f"{what} has {major} rows, so its indptr needs {major + 1} entries; it has {len(indptr)}.")
+    if indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]):
+        raise ValueError(f"indptr of {what} must start at 0 and never decrease; the matrix is corrupt.")
+    if indptr[-1] > min(len(indices), n_stored):
+        raise ValueError(
+            f"indptr of {what} ends at {indptr[-1]}, beyond its {min(len(indices), n_stored)} stored entries."
+        )
+    _check_bounds(indices[: indptr[-1]], minor, what)
+
+
+def _check_bounds(indices: np.ndarray, size: int, what: str) -> None:
+    if len(indices) and (indices.min() < 0 or indices.max() >= size):
+        raise ValueError(
+            f"indices of {what} run from {indices.min()} to {indices.max()}, but must lie in 0 to {size - 1}."
+        )
+
+
+def freeze_csr(matrix: sparse.csr_array) -> sparse.csr_array:
+    """Make a CSR array canonical (sorted, no duplicates, no zeros), settle its index types, and freeze it."""
+    if not (matrix.has_canonical_format and matrix.data.all()):
+        # SciPy mends a matrix in place, which takes arrays of its own with indices of one type.
+        matrix = sparse.csr_array((matrix.data, matrix.indices, matrix.indptr), matrix.shape, copy=True)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    n_stored = int(matrix.indptr[-1])
+    frozen = csr_from_parts(
+        freeze(matrix.data[:n_stored]),
+        freeze(matrix.indices[:n_stored].astype(index_dtype(matrix.shape[1]), copy=False)),
+        freeze(matrix.indptr.astype(np.int64, copy=False)),
+        matrix.shape,
+    )
+    frozen.has_sorted_indices = frozen.has_canonical_format = True
+    return frozen
+
+
+def freeze(array: np.ndarray) -> np.ndarray:
+    """Return a read-only view of an array, or the array itself if it is read-only: what was shared stays shared."""
+    if array.flags.c_contiguous and not array.flags.writeable:
+        return array
+    array = np.ascontiguousarray(array).view()
+    array.flags.writeable = False
+    return array
+
+
+def as_kernel_csr(matrix: sparse.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return indptr, indices and data of a matrix as kernels take them, always of the same types."""
+    indptr = matrix.indptr.astype(np.int64, copy=False)
+    indices = matrix.indices.astype(index_dtype(matrix.shape[1]), copy=False)
+    return unsigned(indptr), unsigned(indices), freeze(matrix.data)
+
+
+def unsigned(array: np.ndarray) -> np.ndarray:
+    """View whole numbers, known not to be negative, as unsigned: a kernel then skips the test for negative indices."""
+    return freeze(array.view(array.dtype.str.replace("i", "u")))

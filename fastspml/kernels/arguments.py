@@ -1,0 +1,62 @@
+"""What kernels are handed in one piece: networks, settings and memory, as named tuples of arrays and numbers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Stack(NamedTuple):
+    """Networks as the kernels see them: their arrays one below the other, all read-only, indices unsigned.
+
+    Task q owns nodes node_starts[q] to node_starts[q + 1] and links link_starts[q] to link_starts[q + 1] of the stacked
+    arrays; its node i has attributes in row feature_starts[q] + i, so tasks over the same nodes share rows.
+    Pool p holds tasks pool_starts[p] to pool_starts[p + 1]: Algorithm 1 draws from one pool of all tasks,
+    Algorithm 2 has a pool per task.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    adj_indptr: np.ndarray
+    adj_indices: np.ndarray  # positions within the task
+    link_sources: np.ndarray  # the stacked position of the node that each link leaves
+    node_starts: np.ndarray
+    link_starts: np.ndarray
+    feature_starts: np.ndarray
+    pool_starts: np.ndarray
+    pool_sizes: np.ndarray  # nodes of the largest task of each pool
+    triplet_starts: np.ndarray  # numbering of S by anchor; empty where rejection does well for every pool
+    draws_by_number: np.ndarray  # per pool: whether triplets are drawn by that numbering
+
+
+class Settings(NamedTuple):
+    """The parameters of a fit as the kernels see them."""
+
+    seed: np.uint64
+    batch_size: np.uint64
+    margin: float
+    start: float  # the first iteration is judged at start * I
+    prior: float  # what a distance's metric is pulled to: prior * I
+    priors: np.ndarray  # the same for every metric, (metrics,)
+    regs: np.ndarray  # (metrics,)
+    has_tasks: bool  # whether pool q has a metric of its own, in column q + 1
+    clip_each_every: np.uint64  # diagonal: project every metric after so many iterations; 0 is never
+    clip_sums_every: np.uint64  # diagonal: judge at projected sums after so many iterations; 0 is never
+    judges_given: bool  # full: judge by given metrics instead of the totals
+
+
+class Work(NamedTuple):
+    """Memory that the kernels work in, sized once."""
+
+    rows: np.ndarray  # i, j, l of every triplet of an iteration, as rows of attributes
+    places: np.ndarray  # where a violated triplet's subgradient is kept
+    lengths: np.ndarray
+    values: np.ndarray  # (threads, ...): subgradients kept, and room for the one at hand
+    n_kept: np.uint64
+    doubled: np.ndarray  # (threads, d), zero between triplets
+    touched: np.ndarray
+    floors: np.ndarray
+    word_bounds: np.ndarray  # thread k adds to the words word_bounds[k] to word_bounds[k + 1]
+    barrier: np.ndarray

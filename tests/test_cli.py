@@ -1,0 +1,301 @@
+"""The command line as a user meets it: results on standard output, sentences on standard error, exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import fastspml as fs
+from fastspml import runs
+from fastspml.cli import COMMANDS, main
+from fastspml.cli.train import KEYS
+
+VOCABULARY = [f"word{f}" for f in range(60)]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """Two tasks with names for nodes and words."""
+    nets = fs.synthetic_networks(n_tasks=2, n_nodes=90, n_features=60, words_per_node=10, links_per_node=4)
+    named = [
+        fs.Network(net.features, net.adjacency, name, nodes=[f"{name}{i}" for i in range(90)], vocabulary=VOCABULARY)
+        for name, net in zip(("red", "blue"), nets, strict=True)
+    ]
+    path = tmp_path_factory.mktemp("networks") / "nets.h5"
+    fs.write_networks(path, named)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run_folder(file, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    code = main(
+        [
+            "train",
+            "--networks",
+            str(file),
+            "--weighting",
+            "tfidf",
+            "--n-iters",
+            "400",
+            "--undirected",
+            "true",
+            "-o",
+            str(folder),
+        ]
+    )
+    assert code == 0
+    return folder
+
+
+def run(capsys, *arguments):
+    """Return exit code, standard output and standard error of a command."""
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_help_of_every_command(capsys):
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    for command in COMMANDS:
+        assert command in out
+        code, text, _ = run(capsys, command, "--help")
+        assert code == 0
+        assert len(text) > 200
+    assert run(capsys, "--version")[1].strip() == f"fastspml {fs.__version__}"
+
+
+@pytest.mark.parametrize("arguments", [[], ["fly"], ["info"], ["predict", "x", "-k", "many"]])
+def test_wrong_usage_is_2(capsys, arguments):
+    code, out, err = run(capsys, *arguments)
+    assert code == 2
+    assert not out
+    assert "usage" in err
+
+
+def test_demo(capsys, tmp_path):
+    folder = tmp_path / "demo"
+    code, out, err = run(capsys, "demo", "-o", folder)
+    assert code == 0
+    for method in ("Euclid", "cosine tf-idf", "popularity", "U-SPML", "ST-SPML", "MT-SPML"):
+        assert method in out
+    assert (folder / "results.json").exists()
+    assert len(fs.load_model(folder / "model.h5").task_metrics_) == 3
+    code, _, err = run(capsys, "demo", "-o", folder)
+    assert code == 1
+    assert "exists; give --overwrite to replace it" in err
+    code, out, _ = run(capsys, "demo", "-o", folder, "--overwrite", "--json")
+    assert code == 0
+    methods = {row["method"]: row["mean"] for row in json.loads(out)["methods"]}
+    assert methods["MT-SPML"] > methods["U-SPML"]
+
+
+def test_info_of_networks(capsys, file):
+    code, out, _ = run(capsys, "info", file)
+    assert code == 0
+    assert "red" in out
+    code, out, _ = run(capsys, "info", file, "--json")
+    tasks = json.loads(out)["tasks"]
+    assert [task["task"] for task in tasks] == ["red", "blue"]
+    assert tasks[0]["nodes"] == 90
+    assert tasks[0]["words/node"] == 10
+
+
+def test_info_of_a_model_and_a_run(capsys, run_folder):
+    for path in (run_folder, run_folder / "model.h5"):
+        code, out, _ = run(capsys, "info", path, "--json")
+        assert code == 0
+        assert json.loads(out)["tasks"] == ["red", "blue"]
+        assert run(capsys, "info", path)[0] == 0
+
+
+def test_train_leaves_a_run(run_folder):
+    assert sorted(os.listdir(run_folder)) == ["config.toml", "history.jsonl", "model.h5", "versions.json"]
+    model = fs.load_model(run_folder / "model.h5")
+    assert model.n_iters_ == 400
+    assert [len(nodes) for nodes in model.hidden_nodes_] == [18, 18]
+    assert runs.read_config(run_folder / "config.toml")["weighting"] == "tfidf"
+
+
+def test_a_configuration_and_flags(capsys, file, tmp_path):
+    config = tmp_path / "config.toml"
+    config.write_text(f'networks = "{file}"\nmodel = "SPML"\nn_iters = 10\nreg = 0.1\n')
+    code, out, _ = run(capsys, "train", config, "-o", tmp_path / "run", "--reg", "0.2", "--projection", "3", "--json")
+    assert code == 0
+    assert json.loads(out)["triplets"] == 100
+    model = fs.load_model(tmp_path / "run" / "model.h5")
+    assert (model.reg, model.projection, model.n_iters) == (0.2, 3, 10)
+
+
+def test_the_example_is_a_configuration(capsys, file, tmp_path):
+    code, out, _ = run(capsys, "train", "--example")
+    assert code == 0
+    config = tmp_path / "example.toml"
+    config.write_text(out)
+    folder = tmp_path / "run"
+    assert run(capsys, "train", config, "--networks", file, "--n-iters", 20, "-o", folder)[0] == 0
+    assert fs.load_model(folder / "model.h5").project == "combined"
+
+
+def test_every_parameter_is_a_flag():
+    assert set(KEYS) == set(runs.known_keys("MTSPML")) | set(runs.known_keys("SPML"))
+
+
+def test_evaluate_scores_exactly_the_hidden_nodes(capsys, run_folder, file):
+    code, out, _ = run(capsys, "evaluate", run_folder, "--json")
+    assert code == 0
+    results = json.loads(out)
+    model = fs.load_model(run_folder / "model.h5")
+    for q, result in enumerate(results):
+        network = fs.read_networks(file)[q].undirected()
+        expected = fs.link_auc(model.metric(q), network, model.hidden_nodes_[q])
+        assert result["nodes"] == network.nodes[model.hidden_nodes_[q]].tolist()
+        np.testing.assert_array_equal(np.array(result["auc"], dtype=float), expected)
+    code, out, _ = run(capsys, "evaluate", run_folder)
+    assert "AUC" in out
+    hidden = str(results[0]["nodes"][0])
+    assert run(capsys, "evaluate", run_folder, "--nodes", hidden)[0] == 0
+    trained_on = next(f"red{i}" for i in range(90) if f"red{i}" not in results[0]["nodes"])
+    code, _, err = run(capsys, "evaluate", run_folder, "--nodes", trained_on)
+    assert code == 1
+    assert "was trained on; only hidden nodes can be scored" in err
+
+
+def test_predict_from_word_counts(capsys, run_folder, file, tmp_path):
+    text, lines = tmp_path / "new.txt", tmp_path / "new.jsonl"
+    text.write_text("anna word3:2 word17 strange:4\nbert word5:1\n")
+    lines.write_text(
+        '{"node": "anna", "words": {"word3": 2, "word17": 1, "strange": 4}}\n{"node": "bert", "words": {"word5": 1}}\n'
+    )
+    outputs = []
+    for path in (text, lines):
+        code, out, err = run(capsys, "predict", run_folder, path, "--task", "blue", "-k", 3)
+        assert code == 0
+        assert "1 words that the model does not know were left out" in err
+        outputs.append(out)
+    assert outputs[0] == outputs[1]
+    rows = list(csv.DictReader(io.StringIO(outputs[0])))
+    assert [row["node"] for row in rows] == ["anna"] * 3 + ["bert"] * 3
+    model, network = fs.load_model(run_folder / "model.h5"), fs.read_networks(file)[1]
+    counts = np.zeros((1, 60))
+    counts[0, [3, 17]] = 2, 1
+    nodes, distances = fs.LinkIndex(model.metric("blue"), network).query(counts, k=3)
+    assert [row["neighbour"] for row in rows[:3]] == network.nodes[nodes[0]].tolist()
+    np.testing.assert_allclose([float(row["distance"]) for row in rows[:3]], distances[0])
+
+
+def test_predict_for_networks_and_all_tasks(capsys, run_folder, file, tmp_path):
+    newcomers = tmp_path / "new.h5"
+    fs.write_networks(newcomers, [fs.Network(fs.read_networks(file)[0].features[[3, 8]], name="new")])
+    output = tmp_path / "links.jsonl"
+    code, out, _ = run(capsys, "predict", run_folder, newcomers, "--task", "all", "-k", 2, "--json", "-o", output)
+    assert code == 0
+    assert not out
+    records = [json.loads(line) for line in output.read_text().splitlines()]
+    assert len(records) == 2 * 2 * 2
+    fits = [record["fit"] for record in records if record["node"] == "0"]
+    assert fits == sorted(fits, reverse=True)
+    code, _, err = run(capsys, "predict", run_folder, newcomers, "-o", output)
+    assert code == 1
+    assert "exists" in err
+
+
+def test_explain(capsys, run_folder):
+    code, out, _ = run(capsys, "explain", run_folder, "--json", "--top", 4)
+    assert code == 0
+    words = json.loads(out)
+    assert list(words) == ["common", "red", "blue"]
+    assert words["common"][0]["feature"].startswith("word")
+    assert run(capsys, "explain", run_folder)[0] == 0
+    code, out, _ = run(capsys, "explain", run_folder, "blue1", "blue2", "--task", "blue", "--json")
+    pair = json.loads(out)
+    assert sum(word["contribution"] for word in pair["words"]) == pytest.approx(pair["distance"])
+    code, out, _ = run(capsys, "explain", run_folder, "blue1", "blue2", "--task", "blue")
+    assert "what separates them" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["info", "missing.h5"], "missing.h5"),
+        (["train", "missing.toml", "-o", "x"], "missing.toml does not exist; fastspml train --example prints one"),
+        (["train", "--networks", "{file}"], "no run folder was named; give -o RUN"),
+        (["train", "-o", "x"], "no networks were named"),
+        (
+            ["train", "--networks", "{file}", "--model", "KNN", "-o", "x"],
+            "model must be one of MTSPML, SPML; got 'KNN'",
+        ),
+        (
+            ["train", "--networks", "{file}", "--batch-size", "0", "-o", "x"],
+            "batch_size must be a positive integer, got 0",
+        ),
+        (["train", "--networks", "{file}", "--reg", "1", "-o", "x"], "unknown key 'reg' for a MTSPML run"),
+        (["train", "--networks", "{file}", "-o", "{run}"], "holds a finished run; name another folder"),
+        (["evaluate", "{run}/model.h5"], "a model file does not know its networks; give --networks FILE"),
+        (["evaluate", "{empty}"], "holds no finished model"),
+        (
+            ["predict", "{run}", "{counts}", "--task", "green"],
+            "there is no task 'green'; the tasks are red, blue, or all",
+        ),
+        (["predict", "{run}", "{bad}"], "1 bad line: bad.txt, line 1: expected word:count, got 'word3:many'"),
+        (["explain", "{run}", "red1"], "name two nodes to compare, or none"),
+        (["explain", "{run}", "red1", "nobody"], "'red' has no node called 'nobody'"),
+        (["explain", "{run}", "--task", "green"], "there is no task 'green'"),
+    ],
+)
+def test_failures_are_1_with_one_line(capsys, tmp_path, monkeypatch, file, run_folder, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "counts.txt").write_text("anna word3\n")
+    (tmp_path / "bad.txt").write_text("anna word3:many\n")
+    places = {"file": file, "run": run_folder, "empty": "empty", "counts": "counts.txt", "bad": "bad.txt"}
+    code, out, err = run(capsys, *(argument.format(**places) for argument in arguments))
+    assert code == 1
+    assert not out
+    assert err.startswith("fastspml: ")
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_unknown_keys_name_the_nearest(tmp_path, capsys, file):
+    config = tmp_path / "config.toml"
+    config.write_text(f'networks = "{file}"\nn_iter = 10\n')
+    code, _, err = run(capsys, "train", config, "-o", tmp_path / "run")
+    assert code == 1
+    assert "unknown key 'n_iter' for a MTSPML run; did you mean 'n_iters'?" in err
+    config.write_text("networks = [")
+    assert "is not valid TOML" in run(capsys, "train", config, "-o", tmp_path / "run")[2]
+
+
+def test_a_signal_stops_with_75_and_the_same_command_goes_on(file, tmp_path):
+    folder = tmp_path / "run"
+    command = [
+        sys.executable, "-m", "fastspml", "train", "--networks", str(file), "--n-iters", "400000", "-o", str(folder),
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    history = folder / "history.jsonl"
+    while not history.exists() and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 75, err
+    assert "stopped by SIGTERM after iteration" in err
+    other = subprocess.run([*command, "--seed", "7"], capture_output=True, text=True)
+    assert other.returncode == 1
+    assert "holds a run with another configuration; seed differ" in other.stderr
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    got = fs.load_model(folder / "model.h5")
+    split = fs.split_networks(fs.read_networks(file))
+    expected = fs.MTSPML(n_iters=400_000).fit([part.train for part in split])
+    assert np.array_equal(got.state_.totals, expected.state_.totals)
+    assert not (folder / "checkpoint.h5").exists()

@@ -1,0 +1,45 @@
+"""Leaks are told in a sentence, and clean splits leak nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import fastspml as fs
+from tests.conftest import make_network
+
+
+def distinct(name="net", nodes=None, seed=0, n_nodes=12):
+    rng = np.random.default_rng(seed)
+    return fs.Network(rng.normal(size=(n_nodes, 4)), rng.random((n_nodes, n_nodes)) < 0.0, name=name, nodes=nodes)
+
+
+def test_a_split_leaks_nothing():
+    for network in (distinct(), distinct(nodes=[f"n{i}" for i in range(12)])):
+        split = network.split(0.3)
+        assert fs.check_leaks(split.train, split.test) == []
+
+
+def test_hidden_nodes_in_training():
+    network = make_network()
+    got = fs.check_leaks(network, network.subset([0, 7, 9, 10]))
+    links = network.adjacency.toarray()
+    links[
+        np.ix_([i for i in range(14) if i not in (0, 7, 9, 10)], [i for i in range(14) if i not in (0, 7, 9, 10)])
+    ] = 0
+    assert got[0] == f"4 hidden nodes of 'task 0' are trained on in 'task 0', with {links.sum()} links: 0, 7, 9, ...."
+
+
+def test_a_node_hidden_in_one_task_and_trained_on_in_another():
+    a, b = (distinct(name, [f"n{i}" for i in range(12)], seed) for seed, name in enumerate("ab"))
+    split = a.split(0.3)
+    sentence = fs.check_leaks([split.train, b], split.test)[0]
+    assert sentence.startswith("4 hidden nodes of 'a' are trained on in 'b', with 0 links")
+    unnamed = distinct("b", seed=1)
+    assert fs.check_leaks([a.subset(split.train_nodes), unnamed], split.test) == []
+
+
+def test_duplicates_of_a_hidden_nodes_text():
+    network = make_network(nodes=[f"n{i}" for i in range(14)])  # nodes 4 and 5 are twins, node 2 has no words
+    others = [i for i in range(14) if i not in (2, 5)]
+    got = fs.check_leaks(network.subset(others), network.subset([2, 5]))
+    assert got == ["1 hidden nodes of 'task 0' have exactly the attributes of a training node (n5 and n4)."]

@@ -1,0 +1,648 @@
+"""Readers of text: word counts, documents with links, edge lists with attributes, Debian package indices."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fastspml.readers import debian, tokens
+from fastspml.readers.debian import read_debian
+from fastspml.readers.edges import read_edges
+from fastspml.readers.text import read_text
+from fastspml.readers.tokens import count_words
+
+
+def shared_data(name: str) -> Path:
+    """Return the folder of a public data set, or skip the test where it is missing."""
+    root = os.environ.get("FASTSPML_DATA") or Path(__file__).parent.parent.parent / "shared" / "data"
+    folder = Path(root) / name
+    if not folder.is_dir():
+        pytest.skip(f"the data set {name} is not on this machine (FASTSPML_DATA names its folder)")
+    return folder
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    content = content.encode() if isinstance(content, str) else content
+    if path.suffix == ".gz":
+        content = gzip.compress(content)
+    elif path.suffix == ".xz":
+        content = lzma.compress(content)
+    path.write_bytes(content)
+    return path
+
+
+def links(network):
+    """Return the links by the names of their nodes."""
+    sources = np.repeat(network.nodes, network.degrees).tolist()
+    return sorted(zip(sources, network.nodes[network.adjacency.indices].tolist(), strict=True))
+
+
+def words(network, node):
+    """Return the counts of a node by word."""
+    row = network.features[[network.nodes.tolist().index(node)]]
+    return dict(zip(network.vocabulary[row.indices].tolist(), row.data.tolist(), strict=True))
+
+
+# ---- words ----------------------------------------------------------------------------------------------------------
+
+
+def test_words_are_counted_over_one_sorted_vocabulary():
+    counts, vocabulary = count_words(["The cat; the CAT, a Dog!", "dog 42 x1", "zebra cat"], min_df=1, max_df=1.0)
+    assert vocabulary.tolist() == ["cat", "dog", "x1", "zebra"]
+    assert counts.toarray().tolist() == [[2, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1]]
+    assert counts.dtype == np.float32
+
+
+def test_words_of_any_script_and_accents_written_apart():
+    _, vocabulary = count_words(["Ünder_scored cafe\u0301 слово é", "²³ १२ 7"], min_df=1, max_df=1.0)
+    assert vocabulary.tolist() == ["café", "scored", "ünder", "слово"]
+
+
+def test_document_frequencies_cut_rare_and_common_words():
+    documents = ["aa bb cc", "aa bb", "aa bb aa", "aa dd"]
+    assert count_words(documents, min_df=2, max_df=0.75)[1].tolist() == ["bb"]
+    assert count_words(documents, min_df=1, max_df=0.75)[1].tolist() == ["bb", "cc", "dd"]
+    assert count_words(documents, min_df=2, max_df=1.0)[1].tolist() == ["aa", "bb"]
+
+
+def test_stop_words_are_optional():
+    assert count_words(["this and that"], stop_words=False, min_df=1, max_df=1.0)[1].tolist() == ["and", "that", "this"]
+    with pytest.raises(ValueError, match=r"none of the 3 words of 1 documents is left.*lower min_df or raise max_df\."):
+        count_words(["this and that"], min_df=1, max_df=1.0)
+
+
+def test_words_are_left_out_of_their_own_documents_only():
+    counts, vocabulary = count_words(["aa bb", "aa bb"], leave_out=[{"aa"}, set()], min_df=1, max_df=1.0)
+    assert vocabulary.tolist() == ["aa", "bb"]
+    assert counts.toarray().tolist() == [[0, 1], [1, 1]]
+
+
+def test_blocks_do_not_change_the_counts(monkeypatch):
+    documents = [" ".join(np.random.default_rng(i).choice(["aa", "bb", "cc", "dd"], 9)) for i in range(50)] + [""]
+    expected, names = count_words(documents, min_df=1, max_df=1.0)
+    monkeypatch.setattr(tokens, "WORDS_PER_BLOCK", 20)
+    got, got_names = count_words(iter(documents), min_df=1, max_df=1.0)
+    assert (got.toarray() == expected.toarray()).all()
+    assert got_names.tolist() == names.tolist()
+
+
+def test_an_endless_word_does_not_widen_the_vocabulary():
+    _, vocabulary = count_words(["x" * 10_000 + " aa"], min_df=1, max_df=1.0)
+    assert vocabulary.tolist() == ["aa"]
+
+
+def test_counting_reports_progress():
+    told = []
+    count_words(["aa"] * 10_000, max_df=1.0, report=lambda *what: told.append(what))
+    assert told == [("counting words", 5000, None), ("counting words", 10_000, None)]
+
+
+@pytest.mark.parametrize(
+    ("cuts", "sentence"),
+    [
+        ({"min_df": 0}, "min_df must be a number of documents, 1 or more; got 0"),
+        ({"min_df": 0.5}, "min_df must be a number of documents, 1 or more; got 0.5"),
+        ({"max_df": 0.0}, "max_df must be a share of the documents, above 0 and up to 1; got 0.0"),
+        ({"max_df": 30}, "max_df must be a share of the documents, above 0 and up to 1; got 30"),
+    ],
+)
+def test_cuts_out_of_range(cuts, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        count_words(["aa"], **cuts)
+
+
+def test_no_documents():
+    with pytest.raises(ValueError, match=r"there are no documents to count the words of\."):
+        count_words([])
+
+
+# ---- documents and links --------------------------------------------------------------------------------------------
+
+DOCUMENTS = [("a", "red apple"), ("b", "red, green apple"), ("c", "green pear")]
+
+
+def table(rows, delimiter=",", header=("id", "text")):
+    return "\n".join(delimiter.join(f'"{value}"' for value in row) for row in [header, *rows]) + "\n"
+
+
+def json_lines(rows, keys=("id", "text")):
+    return "".join(json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "ndjson"])
+def test_documents_in_every_form(tmp_path, form, ending):
+    content = json_lines(DOCUMENTS) if "j" in form else table(DOCUMENTS, "," if form == "csv" else "\t")
+    documents = write(tmp_path / f"fruit.{form}{ending}", content)
+    edges = write(tmp_path / f"links.txt{ending}", "# from to\na b\nb\tc\n")
+    (network,) = read_text(documents, edges, min_df=1, max_df=1.0)
+    assert network.name == "fruit"
+    assert network.nodes.tolist() == ["a", "b", "c"]
+    assert network.vocabulary.tolist() == ["apple", "green", "pear", "red"]
+    assert words(network, "b") == {"apple": 1, "green": 1, "red": 1}
+    assert links(network) == [("a", "b"), ("b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("links.csv", "source,target,weight\na,b,1\n\n b , c ,2\n"),
+        ("links.csv", '"a","b"\r\n"b","c"\r\n'),
+        ("links.tsv", "a\tb\nb\tc\n"),
+        ("links.txt", "a, b\nb,c\n"),
+        ("links", "% comment\na b 0.5\nb   c\n"),
+    ],
+)
+def test_edge_lists_in_every_form(tmp_path, name, content):
+    documents = write(tmp_path / "fruit.csv", table(DOCUMENTS))
+    (network,) = read_text(documents, write(tmp_path / name, content), min_df=1, max_df=1.0)
+    assert links(network) == [("a", "b"), ("b", "c")]
+
+
+def test_links_both_ways(tmp_path):
+    documents = write(tmp_path / "fruit.csv", table(DOCUMENTS))
+    (network,) = read_text(documents, write(tmp_path / "l", "a b\n"), min_df=1, max_df=1.0, directed=False)
+    assert links(network) == [("a", "b"), ("b", "a")]
+
+
+def test_documents_over_several_lines_with_a_byte_order_mark(tmp_path):
+    content = '\ufeffyear,text,key\n2001,"red\n\napple, ""sweet""",a\n2002,pear,b\n'
+    documents = write(tmp_path / "fruit.csv", content)
+    (network,) = read_text(documents, write(tmp_path / "l", "b a\n"), id_column="key", min_df=1, max_df=1.0)
+    assert words(network, "a") == {"red": 1, "apple": 1, "sweet": 1}
+
+
+def test_a_long_document_is_read_whole(tmp_path):
+    documents = write(tmp_path / "fruit.csv", table([("a", "apple " * 50_000), ("b", "pear")]))
+    (network,) = read_text(documents, write(tmp_path / "l", "b a\n"), min_df=1, max_df=1.0)
+    assert words(network, "a") == {"apple": 50_000}
+
+
+def test_tasks_share_the_vocabulary_and_lose_the_links_between_them(tmp_path):
+    rows = [("a", "red apple", "fruit"), ("x", "red car", "things"), ("b", "apple", "fruit"), ("y", "car", "things")]
+    documents = write(tmp_path / "all.csv", table(rows, header=("id", "text", "area")))
+    edges = write(tmp_path / "links", "a b\ny x\na x\n")
+    with pytest.warns(UserWarning, match="1 of 3 links run between tasks and were left out"):
+        fruit, things = read_text(documents, edges, task_column="area")
+    assert (fruit.name, things.name) == ("fruit", "things")
+    assert links(fruit) == [("a", "b")]
+    assert links(things) == [("y", "x")]
+    assert fruit.vocabulary.tolist() == things.vocabulary.tolist() == ["apple", "car", "red"]
+    assert words(things, "x") == {"red": 1, "car": 1}
+
+
+def test_json_ids_may_be_numbers_and_texts_missing(tmp_path):
+    documents = write(tmp_path / "d.jsonl", '{"id": 1, "text": "apple"}\n{"id": 2, "text": null}\n')
+    (network,) = read_text(documents, write(tmp_path / "l", "1 2\n"), min_df=1, max_df=1.0)
+    assert links(network) == [("1", "2")]
+    assert words(network, "2") == {}
+
+
+BAD_DOCUMENTS = [
+    ("d.csv", "id,body\na,x\n", r"d\.csv has no column 'text'; its columns are id, body\."),
+    ("d.csv", "id,text,id\na,x,b\n", r"d\.csv has 2 times a column 'id'; its columns are id, text, id\."),
+    ("d.csv", "id,text\na,apple\nb\n", r"1 bad line: d\.csv, line 3: 2 columns are expected as in the header, got 1; "),
+    (
+        "d.csv",
+        'id,text\na,"apple\nb,x\n',
+        r"d\.csv, line 2: is not a proper line of a table \(unexpected end of data\)",
+    ),
+    ("d.csv", 'id,text\na,"ap"ple\nb,x\n', r"d\.csv, line 2: is not a proper line of a table"),
+    ("d.csv", "id,text\na,apple\na,pear\n", r"d\.csv, line 3: 'a' stood before; ids must be distinct"),
+    ("d.csv", "id,text\n ,apple\n", r"d\.csv, line 2: the document has no name"),
+    ("d.csv", "id,text\n" + "a" * 1001 + ",apple\n", r"line 2: 'a+'\.\.\. has 1001 letters"),
+    ("d.csv", b"id,text\na,\xff\n", r"d\.csv, line 2: is not UTF-8 text \(byte 2\)"),
+    ("d.csv", b"id,t\xffxt\na,b\n", r"d\.csv, line 1: is not UTF-8 text \(byte 4\)"),
+    ("d.csv", "", r"d\.csv is empty\."),
+    ("d.csv", "\n\n", r"d\.csv is empty\."),
+    ("d.csv", "id,text\n", r"d\.csv holds no documents\."),
+    ("d.jsonl", "", r"d\.jsonl is empty\."),
+    ("d.jsonl", '{"id": "a"}\n', r"d\.jsonl, line 1: has no 'text'; it has id"),
+    ("d.jsonl", "{}\n", r"d\.jsonl, line 1: has no 'id'; it has nothing"),
+    ("d.jsonl", "[1]\n{\n", r"2 bad lines: d\.jsonl, line 1: an object .* got list; d\.jsonl, line 2: is not JSON"),
+    ("d.jsonl", '{"id": true, "text": ""}\n', r"'id' must be a string or a whole number, got True"),
+    ("d.jsonl", '{"id": "\\ud800", "text": ""}\n', r"line 1: .* holds a control character"),
+    ("d.jsonl", "[" * 100_000, r"d\.jsonl, line 1: is not JSON"),
+    ("d.txt", "a\n", r"d\.txt must end in one of \.csv, \.tsv, \.jsonl, \.ndjson \(and \.gz or \.xz\)"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "sentence"), BAD_DOCUMENTS)
+def test_bad_documents_cost_a_sentence(tmp_path, name, content, sentence):
+    edges = write(tmp_path / "links", "a b\n")
+    with pytest.raises(ValueError, match=sentence):
+        read_text(write(tmp_path / name, content), edges, min_df=1, max_df=1.0)
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.csv is not a file\."):
+        read_text(tmp_path / "nowhere.csv", tmp_path / "links")
+
+
+@pytest.mark.parametrize("ending", ["gz", "xz"])
+def test_a_truncated_file(tmp_path, ending):
+    documents = write(tmp_path / f"fruit.csv.{ending}", table(DOCUMENTS))
+    documents.write_bytes(documents.read_bytes()[:-20])
+    with pytest.raises(ValueError, match=rf"fruit\.csv\.{ending} is damaged"):
+        read_text(documents, write(tmp_path / "l", "a b\n"))
+
+
+@pytest.mark.parametrize("ending", ["gz", "xz"])
+def test_a_file_that_is_not_what_its_name_says(tmp_path, ending):
+    documents = tmp_path / f"fruit.csv.{ending}"
+    documents.write_bytes(table(DOCUMENTS).encode())
+    with pytest.raises(ValueError, match=rf"fruit\.csv\.{ending} is damaged"):
+        read_text(documents, write(tmp_path / "l", "a b\n"))
+
+
+def test_a_gz_file_with_broken_contents(tmp_path):
+    documents = write(tmp_path / "fruit.csv.gz", table([(str(i), f"apple{i}") for i in range(1000)]))
+    broken = bytearray(documents.read_bytes())
+    broken[len(broken) // 2 : len(broken) // 2 + 50] = bytes(50)
+    documents.write_bytes(broken)
+    with pytest.raises(ValueError, match=r"fruit\.csv\.gz is damaged"):
+        read_text(documents, write(tmp_path / "l", "a b\n"))
+
+
+BAD_LINKS = [
+    ("links", "a b\na z\nq z\n", r"2 bad lines: links, line 2: 'z' is not the id of a document of fruit\.csv; .* 'q'"),
+    ("links", "a\n", r"links, line 1: two nodes are expected, got 'a'"),
+    ("links.csv", "source,target\na,b\nsource,target\n", r"1 bad line: links\.csv, line 3: 'source' is not the id"),
+    ("links.csv", "a,z\n", r"links\.csv, line 1: 'z' is not the id"),
+    ("links", b"a b\n\xff b\n", r"links, line 2: is not UTF-8 text"),
+    ("links", "", r"links is empty\."),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "sentence"), BAD_LINKS)
+def test_bad_links_cost_a_sentence(tmp_path, name, content, sentence):
+    documents = write(tmp_path / "fruit.csv", table(DOCUMENTS))
+    with pytest.raises(ValueError, match=sentence):
+        read_text(documents, write(tmp_path / name, content), min_df=1, max_df=1.0)
+
+
+def test_bad_lines_are_skipped_and_counted(tmp_path):
+    documents = write(tmp_path / "fruit.csv", table(DOCUMENTS) + "d\n")
+    edges = write(tmp_path / "links", "a b\na z\n")
+    with pytest.warns(UserWarning, match=r"skipped 2 bad lines: fruit\.csv, line 5: .*; links, line 2: 'z' is not"):
+        (network,) = read_text(documents, edges, min_df=1, max_df=1.0, skip_bad=True)
+    assert network.nodes.tolist() == ["a", "b", "c"]
+    assert links(network) == [("a", "b")]
+
+
+# ---- edge lists with attributes -------------------------------------------------------------------------------------
+
+
+def test_svmlight_counts_from_one(tmp_path):
+    attributes = write(tmp_path / "x.svm", "# made up\n1 1:2 3:1 # first\n-1 qid:7 2:0.5\n+1\n")
+    (network,) = read_edges(write(tmp_path / "g.edges", "0 1\n2,0\n"), attributes)
+    assert network.name == "g"
+    assert network.features.toarray().tolist() == [[2, 0, 1], [0, 0.5, 0], [0, 0, 0]]
+    assert links(network) == [(0, 1), (2, 0)]
+    assert network.vocabulary is None
+    assert not network.has_node_names
+
+
+def test_svmlight_counts_from_zero_where_a_zero_stands(tmp_path):
+    attributes = write(tmp_path / "x.svm.gz", "1,2 1:2\n0:1 2:3\n")
+    (network,) = read_edges(write(tmp_path / "g", "0\t1\n"), attributes, directed=False)
+    assert network.features.toarray().tolist() == [[0, 2, 0], [1, 0, 3]]
+    assert network.n_links == 2
+
+
+def test_word_counts_with_names(tmp_path):
+    attributes = write(tmp_path / "x.txt", "# people\nanna chess:2 go:1\nbob std::map:3 chess\ncarl\n")
+    (network,) = read_edges(write(tmp_path / "g.xz", "% who knows whom\nanna carl\nbob anna\n"), attributes)
+    assert network.nodes.tolist() == ["anna", "bob", "carl"]
+    assert network.vocabulary.tolist() == ["chess", "go", "std::map"]
+    assert words(network, "bob") == {"chess": 1, "std::map": 3}
+    assert network.features.dtype == np.float32
+    assert links(network) == [("anna", "carl"), ("bob", "anna")]
+
+
+def test_the_form_is_told_by_the_first_line_with_entries(tmp_path):
+    edges = write(tmp_path / "g", "7 8\n")
+    (network,) = read_edges(edges, write(tmp_path / "x", "7\n8 apple:1 5:2\n"))
+    assert network.vocabulary.tolist() == ["5", "apple"]
+    numbers = write(tmp_path / "y", "7 5:2\n8 6:1\n")
+    (network,) = read_edges(edges, numbers, form="words")
+    assert network.vocabulary.tolist() == ["5", "6"]
+    with pytest.raises(ValueError, match="'7' is not a node; there are nodes 0 to 1"):
+        read_edges(edges, numbers)
+
+
+def test_a_node_may_be_called_like_a_comment(tmp_path):
+    attributes = write(tmp_path / "x", "%a apple:1\n%b pear:1\n")
+    (network,) = read_edges(write(tmp_path / "g", "% comment\n%a %b\n"), attributes)
+    assert links(network) == [("%a", "%b")]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("1 1:2 x:1\n", "line 1: index:value is expected, got 'x:1'"),
+        ("1 1:2\n1 2:nan\n", "line 2: index:value is expected, got '2:nan'"),
+        ("1 1:2\n1 2\n", "line 2: index:value is expected, got '2'"),
+        ("1 1:2\n1 99999999999:1\n", "line 2: index '99999999999' is beyond the largest, 2147483647"),
+        (b"1 1:2\n\xff\n", "line 2: is not UTF-8 text"),
+        ("# only this\n", "x holds no nodes; one a line is expected"),
+        ("1\n1\n", "x holds no attributes; index:value or word:count is expected"),
+        ("", "x is empty"),
+    ],
+)
+def test_bad_svmlight(tmp_path, content, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        read_edges(write(tmp_path / "g", "0 1\n"), write(tmp_path / "x", content), form="svmlight")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("a apple:1\nb apple:x\n", "line 2: word:count is expected, got 'apple:x'"),
+        ("a apple:-1\n", "line 1: word:count is expected, got 'apple:-1'"),
+        ("a apple:1e999\n", "line 1: word:count is expected"),
+        ("a :1\n", "line 1: word:count is expected, got ':1'"),
+        ("a app\0le:1\n", "line 1: word:count is expected"),
+        ("a\nb\n", "x holds no attributes"),
+        ("a apple:1\na pear:1\n", "line 2: 'a' stood before; a node has one line only"),
+    ],
+)
+def test_bad_word_counts(tmp_path, content, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        read_edges(write(tmp_path / "g", "a a\n"), write(tmp_path / "x", content))
+
+
+def test_bad_svmlight_lines_keep_their_place(tmp_path):
+    attributes = write(tmp_path / "x", b"1 1:1\n1 bad\n\xff\n1 2:1\n\xff\n")
+    edges = write(tmp_path / "g", "0 3\n4 9\n")
+    with pytest.warns(UserWarning, match=r"skipped 4 bad lines: x, line 2: .* got 'bad'; x, line 3: is not UTF-8 text"):
+        (network,) = read_edges(edges, attributes, skip_bad=True)
+    assert network.features.toarray().tolist() == [[1, 0], [0, 0], [0, 0], [0, 1], [0, 0]]
+    assert links(network) == [(0, 3)]
+
+
+def test_an_unknown_form(tmp_path):
+    with pytest.raises(ValueError, match="form must be one of auto, svmlight, words; got 'csv'"):
+        read_edges(tmp_path / "g", tmp_path / "x", form="csv")
+
+
+# ---- Debian ---------------------------------------------------------------------------------------------------------
+
+STANZA = """Package: {name}
+Version: {version}
+{fields}Description: {short}
+Description-md5: {name}{version}
+Tag: role::program,
+ use::viewing
+
+"""
+
+
+def stanza(name, short="viewer", version="1.0", **fields):
+    lines = "".join(f"{field.replace('_', '-')}: {value}\n" for field, value in fields.items())
+    return STANZA.format(name=name, version=version, fields=lines, short=short)
+
+
+def translated(name, text, version="1.0"):
+    return f"Package: {name}\nDescription-md5: {name}{version}\nDescription-en: {text}\n\n"
+
+
+INDEX = "".join(
+    [
+        stanza(
+            "libviewer2",
+            "libviewer2 viewer for pictures",
+            Source="viewer (1.0)",
+            Section="graphics",
+            Depends="libpng (>= 1.6) | libjpeg:any, hub [amd64] <!nodoc>, virtual-thing, libviewer2",
+            Suggests="viewer-data,",
+        ),
+        stanza("viewer-data", "pictures to look at", Source="viewer", Section="graphics", Recommends="libpng"),
+        stanza("libpng", "pictures as files", Section="contrib/graphics", Depends="hub"),
+        stanza("libjpeg", "pictures as files, small", Section="graphics", Depends="hub,\n shapes (= ${Version})"),
+        stanza("hub", "everything needs this", Section="graphics"),
+        stanza("shapes", "game of pictures", Section="games", Recommends="rules"),
+        stanza("rules", "game without pictures", Section="games"),
+        stanza("lonely", "nobody needs this", Section="games"),
+    ]
+)
+
+
+@pytest.fixture
+def index(tmp_path):
+    return write(tmp_path / "Packages", INDEX)
+
+
+def read(path, **options):
+    return read_debian(path, **({"min_df": 1, "max_df": 1.0} | options))
+
+
+def test_sections_are_tasks(index):
+    games, graphics = read(index)
+    assert (games.name, graphics.name) == ("games", "graphics")
+    assert links(games) == [("shapes", "rules")]
+    assert links(graphics) == [
+        ("libjpeg", "hub"),
+        ("libpng", "hub"),
+        ("libviewer2", "hub"),
+        ("libviewer2", "libjpeg"),
+        ("libviewer2", "libpng"),
+        ("viewer-data", "libpng"),
+    ]
+    assert games.vocabulary.tolist() == graphics.vocabulary.tolist()
+    assert "lonely" not in games.nodes
+
+
+def test_sections_asked_for_come_in_that_order(index):
+    assert [network.name for network in read(index, sections=["graphics", "games"])] == ["graphics", "games"]
+    assert [network.name for network in read(index, sections="graphics")] == ["graphics"]
+
+
+def test_words_of_a_package_leave_its_names_out(index):
+    (network,) = read(index, tasks=None, keep_unlinked=True)
+    assert words(network, "libviewer2") == {"pictures": 1}  # neither libviewer2 nor viewer, its source
+    assert words(network, "libpng") == {"pictures": 1, "files": 1}
+    assert words(network, "lonely") == {"nobody": 1}
+
+
+def test_links_within_a_source_are_left_out_unless_wanted(index):
+    (network,) = read(index, tasks=None)
+    assert ("libviewer2", "viewer-data") not in links(network)
+    (network,) = read(index, tasks=None, across_sources=False)
+    assert ("libviewer2", "viewer-data") in links(network)
+    assert ("libjpeg", "shapes") in links(network)  # on the second line of the field, and in another section
+
+
+def test_hubs_are_dropped_and_then_those_they_leave_alone(index):
+    (network,) = read(index, tasks=None, max_degree=3)
+    assert network.nodes.tolist() == ["libviewer2", "viewer-data", "libpng", "libjpeg", "hub", "shapes", "rules"]
+    (network,) = read(index, tasks=None, max_degree=2)  # hub, libpng, libjpeg and libviewer2 have three links each
+    assert network.nodes.tolist() == ["shapes", "rules"]
+    (network,) = read(index, tasks=None, max_degree=2, keep_unlinked=True)
+    assert network.nodes.tolist() == ["viewer-data", "shapes", "rules", "lonely"]
+    assert links(network) == [("shapes", "rules")]
+
+
+def test_kinds_are_tasks_over_the_same_nodes(index):
+    depends, recommends, suggests = read(index, tasks="kind", across_sources=False)
+    assert [network.name for network in (depends, recommends, suggests)] == ["Depends", "Recommends", "Suggests"]
+    assert depends.features is recommends.features is suggests.features
+    assert links(suggests) == [("libviewer2", "viewer-data")]
+    assert links(recommends) == [("shapes", "rules"), ("viewer-data", "libpng")]
+    (only,) = read(index, kinds=["Suggests"], tasks="kind", across_sources=False)
+    assert only.nodes.tolist() == ["libviewer2", "viewer-data"]
+
+
+def test_tasks_of_too_few_links_are_left_out_or_refused(index):
+    assert [network.name for network in read(index, min_links=2)] == ["graphics"]
+    with pytest.raises(
+        ValueError, match="section 'games' has 1 links after the cuts, but min_links is 2; leave it out"
+    ):
+        read(index, sections=["games"], min_links=2)
+    with pytest.raises(ValueError, match="too few links are left among 8 packages"):
+        read(index, tasks=None, min_links=100)
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
+def test_long_descriptions_come_from_the_translation(tmp_path, ending):
+    packages = write(tmp_path / f"Packages{ending}", INDEX)
+    long = "pictures\n A long text\n .\n about zebras"
+    content = translated("libpng", long) + translated("libjpeg", "of another version", "0.9") + translated("new", "x")
+    translation = write(tmp_path / f"Translation-en{ending}", content)
+    (network,) = read(packages, translation=translation, tasks=None)
+    assert words(network, "libpng") == {"pictures": 1, "long": 1, "text": 1, "zebras": 1}
+    assert words(network, "libjpeg") == {"pictures": 1, "files": 1, "small": 1}
+
+
+def test_a_translation_without_keys_is_matched_by_name(tmp_path):
+    packages = write(tmp_path / "Packages", INDEX.replace("Description-md5", "Other"))
+    translation = write(tmp_path / "t", "Package: libpng\nDescription-en: zebras\n")
+    (network,) = read(packages, translation=translation, tasks=None)
+    assert words(network, "libpng") == {"zebras": 1}
+
+
+def test_the_highest_version_of_a_package_counts(tmp_path):
+    newer = stanza("libpng", "zebras", "1:0.1~rc1", Section="graphics", Depends="hub")
+    older = stanza("libpng", "lions", "1.0~beta", Section="graphics", Depends="hub")
+    paths = [write(tmp_path / "a", INDEX), write(tmp_path / "b", newer), write(tmp_path / "c", older)]
+    (network,) = read(paths, tasks=None)
+    assert words(network, "libpng") == {"zebras": 1}
+    assert network.nodes.tolist().count("libpng") == 1
+
+
+def test_versions_sort_as_dpkg_does():
+    ascending = "0~, 0, 1.0~~, 1.0~rc1, 1.0, 1.0-1, 1.0-1+b1, 1.0-2, 1.0a, 1.0+b, 1.2, 1.10, 1:0"
+    keys = [debian._version_key(version.strip()) for version in ascending.split(",")]
+    assert all(lower < higher for lower, higher in pairwise(keys))
+    assert debian._version_key("1.00") == debian._version_key("1.0")
+
+
+def test_crlf_and_blank_lines_with_blanks(tmp_path):
+    content = INDEX.replace("\n\n", "\n \n").replace("\n", "\r\n")
+    (network,) = read(write(tmp_path / "Packages", content), tasks=None)
+    assert links(network) == links(read(write(tmp_path / "P", INDEX), tasks=None)[0])
+
+
+def test_progress_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(debian, "STANZAS_PER_REPORT", 4)
+    translation = write(tmp_path / "t", "".join(translated(str(i), "x") for i in range(4)))
+    told = []
+    read(write(tmp_path / "p", INDEX), translation=translation, report=lambda *what: told.append(what))
+    assert told == [("reading packages", 4, None), ("reading packages", 8, None), ("reading descriptions", 4, None)]
+
+
+BAD_INDICES = [
+    (INDEX + "Package libfoo\n", r"1 bad line: Packages, line \d+: `Field: value` is expected, got 'Package libfoo'"),
+    (" continued\n" + INDEX, "Packages, line 1: continues a field, but no field stands before it"),
+    (INDEX + "Version: 1\nSection: games\n", "a stanza with the name of a package is expected, got ''"),
+    ("Package: a b\n", "Packages, line 1: a stanza with the name of a package is expected, got 'a b'"),
+    ("Package: aa\nPackage: bb\n", "Packages, line 2: the field Package stood before in its stanza"),
+    ("Package: aa\nVersion: 1\nDepends: bb (>= 1\n", r"line 3: Depends of aa names no package: 'bb \(>= 1'"),
+    ("Package: aa\nDepends: bb | , cc\n", r"line 2: Depends of aa names no package: 'bb \|'"),
+    ("Package: aa\nDepends: bb cc\n", "line 2: Depends of aa names no package: 'bb cc'"),
+    (b"Package: aa\nDescription: \xff\n", "line 2: the field Description is not UTF-8 text"),
+    (b"\xff\xfe\x00\n", "Packages, line 1: `Field: value` is expected"),
+    ("", "Packages is empty"),
+    ("\n\n", "too few links are left among 0 packages"),
+    ("Package: aa\n", "too few links are left among 1 packages.*check that the file is a Packages index"),
+]
+
+
+@pytest.mark.parametrize(("content", "sentence"), BAD_INDICES)
+def test_bad_indices_cost_a_sentence(tmp_path, content, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        read(write(tmp_path / "Packages", content), tasks=None)
+
+
+def test_bad_stanzas_are_skipped_and_counted(tmp_path):
+    content = INDEX + "Section: games\n\nPackage: late\nDepends: hub, no good\nbroken\nSection: graphics\n"
+    with pytest.warns(UserWarning, match=r"skipped 3 bad lines: Packages, line \d+: a stanza with the name"):
+        games, graphics = read(write(tmp_path / "Packages", content), skip_bad=True)
+    assert ("late", "hub") in links(graphics)
+    assert games.n_links == 1
+
+
+def test_a_truncated_index(tmp_path):
+    path = write(tmp_path / "Packages.xz", INDEX)
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(ValueError, match=r"Packages\.xz is damaged: its compressed data end or break off"):
+        read(path)
+
+
+def test_a_bad_translation(index, tmp_path):
+    with pytest.raises(ValueError, match=r"Translation-de holds no English descriptions \(Description-en\)"):
+        read(index, translation=write(tmp_path / "Translation-de", "Package: libpng\nDescription-de: Bilder\n"))
+    with pytest.raises(ValueError, match=r"line 1: a stanza with Package or Description-md5 is expected, got neither"):
+        read(index, translation=write(tmp_path / "t", "Description-en: zebras\n"))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"sections": ["gmaes"]}, "no package is in section 'gmaes'; the sections are games, graphics"),
+        ({"kinds": ["Conflicts"]}, "kinds must be some of Depends, .*; got 'Conflicts'"),
+        ({"kinds": []}, "kinds must be some of Depends, .*; got 'none'"),
+        ({"tasks": "source"}, "tasks must be 'section', 'kind' or None, got 'source'"),
+        ({"max_degree": 0}, "max_degree must be a whole number, 1 or more; got 0"),
+        ({"min_links": None}, "min_links must be a whole number, 0 or more; got None"),
+        ({"min_df": 0}, "min_df must be"),
+    ],
+)
+def test_bad_choices(index, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        read(index, **options)
+
+
+def test_this_machines_own_lists(tmp_path, monkeypatch):
+    monkeypatch.setattr(debian, "APT_LISTS", tmp_path)
+    with pytest.raises(FileNotFoundError, match="holds no package index; run `apt-get update`"):
+        read(None)
+    write(tmp_path / "deb_main_Packages", INDEX)
+    write(tmp_path / "deb_main_Packages.diff_Index", "no stanza")
+    with pytest.warns(UserWarning, match="holds no Translation-en, so that packages are described by a line each"):
+        assert len(read(None)) == 2
+    write(tmp_path / "deb_main_i18n_Translation-en", translated("libpng", "zebras"))
+    (network,) = read(None, tasks=None)
+    assert words(network, "libpng") == {"zebras": 1}
+    write(tmp_path / "deb_updates_Packages.lz4", b"\x04")
+    with pytest.raises(ValueError, match=r"deb_updates_Packages\.lz4 is compressed as lz4; plain, \.gz and \.xz"):
+        read(None)
+
+
+def test_the_whole_snapshot():
+    folder = shared_data("debian-bookworm")
+    packages, translation = folder / "Packages.xz", folder / "Translation-en.xz"
+    (network,) = read_debian(packages, translation, tasks=None, across_sources=False, keep_unlinked=True)
+    assert network.n_nodes == 63_436
+    assert network.n_links == 298_248
+    assert network.undirected().n_links == 2 * 293_745
+    assert network.undirected().degrees.max() == 21_789  # libc6
+    assert network.n_features == len(network.vocabulary) == 31_911
+    assert "0ad" in network.nodes
