@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import math
+import mmap
 import os
+import re
 import secrets
 import shutil
+import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -57,6 +60,12 @@ class UnreadableFile(ValueError):
     """What is wrong with a file, in one sentence that names it."""
 
 
+def _reason(error: Exception) -> str:
+    """Return what the system said, which stands somewhere in the long report of HDF5, or the beginning of that."""
+    said = re.search("error message = '([^']*)'", str(error))
+    return said.group(1) if said else (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+
+
 # ---- checksums ------------------------------------------------------------------------------------------------------
 
 
@@ -99,13 +108,12 @@ def _address(node: Any) -> int:
 
 
 def _attribute(node: Any, name: str) -> Any:
-    """Return an attribute that is a text, a whole number or a few of them (a tuple); None if it is none of these."""
+    """Return an attribute that is a text of fixed size, a whole number or a tuple of some; None if it is no such."""
     if name not in node.attrs:
         return None
     header = node.attrs.get_id(name)
-    if header.shape == () and h5py.check_string_dtype(header.dtype) is not None:
-        text = node.attrs[name]
-        return text.decode() if isinstance(text, bytes) else str(text)
+    if header.dtype.kind == "S" and header.shape == ():
+        return node.attrs[name].decode()
     if header.dtype.kind in "iu" and math.prod(header.shape) <= LONGEST_ATTRIBUTE:
         numbers = np.asarray(node.attrs[name]).tolist()
         return tuple(numbers) if isinstance(numbers, list) else numbers
@@ -126,14 +134,14 @@ def writing(path: str | os.PathLike[str], overwrite: bool, compress: bool = Fals
             temporary, "x", libver=LIBRARY_VERSIONS, alignment_threshold=1, alignment_interval=ALIGNMENT_BYTES
         ) as file:
             yield Writer(file, compress)
-            set_attribute(file, "checksum", seal(file, lambda group, name: group[name]))
+            set_text(file, "checksum", seal(file, lambda group, name: group[name]))
         _sync(temporary)
         _publish(temporary, target, overwrite)
         _sync(target.parent)
     except FileExistsError:
         raise
     except (OSError, RuntimeError) as error:  # RuntimeError is how h5py reports that closing failed
-        raise OSError(f"{target} could not be written: {error}") from error
+        raise OSError(f"{target} could not be written: {_reason(error)}; see to it and try again.") from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -168,19 +176,20 @@ def _sync(path: Path) -> None:
 
 def _publish(temporary: Path, target: Path, overwrite: bool) -> None:
     """Let a complete file take its place; without `overwrite`, never that of a file which has come up meanwhile."""
-    if target.exists() and overwrite:
-        shutil.copymode(target, temporary)
-    if not overwrite:
-        try:
-            os.link(temporary, target)  # a rename would replace the other file
-            return
-        except FileExistsError:
-            raise _exists_already(target) from None
-        except OSError as error:
-            if error.errno not in UNSUPPORTED:
-                raise
-            _check_target(target, overwrite)
-    os.replace(temporary, target)
+    if overwrite:
+        if target.exists():
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+        return
+    try:
+        os.link(temporary, target)  # fails if there is a file by now, which a rename would replace
+    except FileExistsError:
+        raise _exists_already(target) from None
+    except OSError as error:
+        if error.errno not in UNSUPPORTED:
+            raise
+        _check_target(target, overwrite)
+        os.replace(temporary, target)
 
 
 class Writer:
@@ -231,26 +240,20 @@ class Writer:
         # A scalar cannot be compressed and nothing need not be.
         compression = {"compression": "gzip", "shuffle": True} if self._compress and values.ndim and values.size else {}
         dataset = parent.create_dataset(name, data=values, **compression)
-        set_attribute(dataset, "checksum", checksum)
+        set_text(dataset, "checksum", checksum)
         _encoded(dataset, encoding)
 
 
 def _encoded(node: Any, encoding: str) -> Any:
-    set_attribute(node, "encoding-type", encoding)
-    set_attribute(node, "encoding-version", ENCODING_VERSIONS[encoding])
+    node.attrs["encoding-type"] = encoding
+    node.attrs["encoding-version"] = ENCODING_VERSIONS[encoding]
     return node
 
 
-def set_attribute(node: Any, name: str, value: Any) -> None:
-    """Attach a number, some numbers, a text or some texts to a group or an array.
-
-    Texts have a fixed size: HDF5 keeps others in a heap without checksums, and can hang on one that is damaged.
-    """
-    values = np.asarray(value)
-    if values.dtype.kind == "U":
-        raw = [_as_utf8(text) for text in values.reshape(-1).tolist()]
-        values = np.array(raw, _text_dtype(raw)).reshape(values.shape)
-    node.attrs[name] = values
+def set_text(node: Any, name: str, text: str) -> None:
+    """Attach a text of fixed size, which lies under HDF5's own checksums; others lie in a heap that has none."""
+    raw = _as_utf8(text)
+    node.attrs[name] = np.array(raw, _text_dtype([raw]))
 
 
 def _identity(value: Any) -> Any:
@@ -291,7 +294,7 @@ def reading(path: str | os.PathLike[str], mapped: bool = False) -> Iterator[Read
     except MemoryError as error:
         raise UnreadableFile(f"{path.name} does not fit into memory; read it on a larger machine.") from error
     except Exception as error:
-        raise UnreadableFile(f"{path.name} is torn or damaged ({error}); restore it from a copy.") from error
+        raise UnreadableFile(f"{path.name} is torn or damaged ({_reason(error)}); restore it from a copy.") from error
 
 
 def _check_source(path: Path) -> None:
@@ -302,7 +305,7 @@ def _check_source(path: Path) -> None:
     if not os.access(path, os.R_OK):
         raise PermissionError(f"{path} may not be read; ask its owner for permission.")
     if not h5py.is_hdf5(path):
-        raise UnreadableFile(f"{path.name} is not an HDF5 file, or its beginning is damaged; expected one by fastspml.")
+        raise UnreadableFile(f"{path.name} is not an HDF5 file, or its beginning is damaged; expected one of fastspml.")
 
 
 class Reader:
@@ -315,9 +318,11 @@ class Reader:
         self.root: h5py.Group = file
         self.name = path.name
         self.mapped = mapped
+        self.is_ours = "format" in file.attrs
         self._path = path
         self._status = os.fstat(file.id.get_vfd_handle())
         self._verifies = False
+        self._has_good_heaps = False
         self._free_bytes = available_memory()
         self._claimed_bytes = 0
         self._built: dict[Any, Any] = {}
@@ -372,7 +377,10 @@ class Reader:
         return sorted(group)
 
     def attribute(self, node: Any, name: str) -> Any:
-        """Return a text, a whole number or a tuple of them; None if there is no such attribute."""
+        """Return a text, a whole number or a tuple of some; None if there is no such attribute."""
+        if name in node.attrs and _is_long_text(node.attrs.get_id(name)):
+            self._check_heaps()
+            return node.attrs[name]
         return _attribute(node, name)
 
     def once(self, parent: h5py.Group, path: str, read: Callable[[Reader, h5py.Group, str], T]) -> T:
@@ -391,7 +399,19 @@ class Reader:
                 f"{_place(group, name)} of {self.name} is a link to another place or file, which fastspml never "
                 "follows; put the data itself there."
             )
-        return group[name]
+        node = group[name]
+        if isinstance(node, h5py.Dataset):
+            self._check_layout(node, f"{_place(group, name)} of {self.name}")
+        return node
+
+    def _check_layout(self, dataset: h5py.Dataset, place: str) -> None:
+        """Refuse arrays that lie in other files, or whose bytes mean something to a plugin only."""
+        layout = dataset.id.get_create_plist()
+        if layout.get_layout() == h5py.h5d.VIRTUAL or layout.get_external_count():
+            self.refuse(f"{place} lies outside the file, where fastspml never looks; put the data itself there.")
+        for position in range(layout.get_nfilters()):
+            if layout.get_filter(position)[0] not in KNOWN_FILTERS:
+                self.refuse(f"{place} went through an unknown filter; write the file again with gzip or without any.")
 
     # ---- arrays ----
 
@@ -406,7 +426,7 @@ class Reader:
         if self.mapped and may_map:
             values = self._map(dataset)
         else:
-            self._claim(math.prod(dataset.shape) * dtype.itemsize, dataset)
+            self._claim(_declared_bytes(dataset), dataset)
             values = np.empty(dataset.shape, dtype.newbyteorder("="))
             if values.size:
                 dataset.read_direct(values)
@@ -439,13 +459,16 @@ class Reader:
         dataset = self._dataset(parent, path, ndim)
         if h5py.check_string_dtype(dataset.dtype) is None:
             self.refuse(f"{_place(parent, path)} of {self.name} holds {dataset.dtype}, expected text.")
-        self._claim(math.prod(dataset.shape) * dataset.id.get_type().get_size(), dataset)
-        raw = np.atleast_1d(dataset[()]).tolist() if dataset.dtype.kind == "S" or ndim == 0 else self._by_parts(dataset)
+        self._claim(_declared_bytes(dataset), dataset)
+        raw = self._long_texts(dataset) if dataset.dtype.kind == "O" else np.atleast_1d(dataset[()]).tolist()
         self._compare(dataset, checksum_of_texts, raw)
         return raw
 
-    def _by_parts(self, dataset: h5py.Dataset) -> list[bytes]:
-        """Read strings of any length, so few at once that they fit into memory even if each is as long as the file."""
+    def _long_texts(self, dataset: h5py.Dataset) -> list[bytes]:
+        """Read texts of any length, so few at once that they fit into memory even if each is as long as the file."""
+        self._check_heaps()
+        if dataset.shape == ():
+            return [dataset[()]]
         raw: list[bytes] = []
         step = int(max(1, min(2**16, self._free_bytes // (4 * self._status.st_size))))
         for start in range(0, dataset.shape[0], step):
@@ -454,16 +477,17 @@ class Reader:
             raw += part
         return raw
 
+    def _check_heaps(self) -> None:
+        """Refuse a file in which HDF5 would search for a text of any length for ever; only such texts lie in heaps."""
+        if not self._has_good_heaps:
+            if has_endless_heap(self._path):
+                self.refuse(f"{self.name} is torn or damaged where its texts are kept; restore it from a copy.")
+            self._has_good_heaps = True
+
     def _dataset(self, parent: h5py.Group, path: str, ndim: int) -> h5py.Dataset:
         dataset, place = self.get(parent, path), f"{_place(parent, path)} of {self.name}"
         if not isinstance(dataset, h5py.Dataset):
             self.refuse(f"{place} must be an array, but is a group; the file is damaged.")
-        layout = dataset.id.get_create_plist()
-        if layout.get_layout() == h5py.h5d.VIRTUAL or layout.get_external_count():
-            self.refuse(f"{place} lies outside the file, where fastspml never looks; put the data itself there.")
-        for position in range(layout.get_nfilters()):
-            if layout.get_filter(position)[0] not in KNOWN_FILTERS:
-                self.refuse(f"{place} went through an unknown filter; write the file again with gzip or without any.")
         if dataset.shape is None or len(dataset.shape) != ndim:
             self.refuse(f"{place} has shape {dataset.shape}, expected {ndim} dimensions; the file is damaged.")
         self._check_storage(dataset, place)
@@ -471,9 +495,7 @@ class Reader:
 
     def _check_storage(self, dataset: h5py.Dataset, place: str) -> None:
         """Refuse arrays that declare more than is stored; a small file can declare terabytes."""
-        item_bytes = dataset.id.get_type().get_size()
-        declared = item_bytes * max(math.prod(dataset.shape), math.prod(dataset.chunks or (0,)))
-        stored = min(dataset.id.get_storage_size(), self._status.st_size)
+        declared, stored = _declared_bytes(dataset), min(dataset.id.get_storage_size(), self._status.st_size)
         if declared > MOST_INFLATION * stored + SMALLEST_CLAIM_BYTES:
             self.refuse(f"{place} declares {declared} bytes, but only {stored} are stored; the file is damaged.")
         offset = dataset.id.get_offset()
@@ -519,6 +541,46 @@ class Reader:
             if not os.path.samestat(os.fstat(file.fileno()), self._status):
                 self.refuse(f"{self.name} was replaced while it was being read; read it again.")
             return np.memmap(file, np.uint8, "r")
+
+
+def has_endless_heap(path: Path) -> bool:
+    """Tell whether a walk over one of the file's global heaps would never end; HDF5 (2.0 still) does not look out."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
+        start = raw.find(b"GCOL")
+        while start >= 0:
+            if _is_endless_heap(raw, start):
+                return True
+            start = raw.find(b"GCOL", start + 1)
+    return False
+
+
+def _is_endless_heap(raw: mmap.mmap, start: int) -> bool:
+    """Walk over the objects of a heap: a header of 16 bytes with number and size, then the text, padded to 8 bytes.
+
+    Number 0 is free space, whose size includes the header. Sizes are of 64 bits and may overflow, as they do in HDF5.
+    """
+    end = min(start + int.from_bytes(raw[start + 8 : start + 16], "little"), len(raw))
+    position = start + 16
+    while position + 16 <= end:
+        number, size = struct.unpack_from("<H6xQ", raw, position)
+        step = (size if number == 0 else 16 + (size + 7) // 8 * 8) % 2**64
+        if step == 0:
+            return True
+        position += step
+    return False
+
+
+def _declared_bytes(dataset: h5py.Dataset) -> int:
+    """Return what reading an array takes: its size or, if that is more, the size of the pieces it is stored in."""
+    n_items = math.prod(dataset.shape)
+    if n_items:
+        n_items = max(n_items, math.prod(dataset.chunks or (0,)))
+    return n_items * dataset.id.get_type().get_size()
+
+
+def _is_long_text(header: Any) -> bool:
+    """Tell whether an attribute is one text of any length."""
+    return header.shape == () and header.dtype.kind == "O" and h5py.check_string_dtype(header.dtype) is not None
 
 
 def _place(parent: Any, path: str = "") -> str:

@@ -23,7 +23,7 @@ import numpy as np
 from scipy import sparse
 
 from fastspml import __version__
-from fastspml._hdf5 import Reader, Writer, reading, set_attribute, writing
+from fastspml._hdf5 import Reader, Writer, reading, set_text, writing
 from fastspml.csr import check_csr, csr_from_parts, freeze_csr
 from fastspml.learner import Learner, State
 from fastspml.metric import DiagonalMetric, FullMetric, Metric
@@ -137,18 +137,17 @@ def _read_network(file: Reader, parent: Any, name: str) -> Network:
 
 
 def _is_anndata(file: Reader) -> bool:
-    return file.attribute(file.root, "format") is None and file.attribute(file.root, "encoding-type") == "anndata"
+    return not file.is_ours and file.attribute(file.root, "encoding-type") == "anndata"
 
 
 def _read_anndata(file: Reader, name: str) -> list[Network]:
     """Read a file that AnnData wrote, one network for each matrix of links."""
     network = _read_nodes(file, file.root)
-    links = file.find(file.root, "obsp")
-    keys = [] if links is None else file.members(links)
+    keys = file.members(file.group(file.root, "obsp")) if file.find(file.root, "obsp") is not None else []
     if not keys:
         no_links = Network(sparse.csr_array((network.n_nodes, 0))).adjacency
         return [network.replace(adjacency=no_links, name=name)]
-    return [_with_links(file, links, key, network).replace(name=key) for key in keys]
+    return [_with_links(file, file.group(file.root, "obsp"), key, network).replace(name=key) for key in keys]
 
 
 def _read_nodes(file: Reader, group: Any) -> Network:
@@ -187,17 +186,17 @@ def _check_length(file: Reader, part: str, names: np.ndarray, size: int) -> None
 def _write_names(file: Writer, parent: Any, name: str, names: np.ndarray) -> None:
     """Write names as the index of AnnData's data frame; an index is of strings, so numbers stand in a column, too."""
     frame = file.group(parent, name, "dataframe")
-    file.texts(frame, "_index", names.astype(str))
-    set_attribute(frame, "_index", "_index")
-    columns: list[str] = []
-    if names.dtype.kind in "iu":
-        columns.append("number")
+    is_numbers = names.dtype.kind in "iu"
+    file.texts(frame, "_index", names.astype(str) if is_numbers else names)
+    if is_numbers:
         file.array(frame, "number", names)
-        set_attribute(frame, "names", "number")
-    set_attribute(frame, "column-order", columns)
+    frame.attrs["_index"] = "_index"
+    frame.attrs["column-order"] = ["number"] * is_numbers
+    set_text(frame, "names", "number" if is_numbers else "_index")
 
 
 def _read_names(file: Reader, parent: Any, name: str) -> np.ndarray:
+    """Read names from the column that ours or AnnData's attribute points to."""
     frame = file.group(parent, name)
     column = file.attribute(frame, "names") or file.attribute(frame, "_index")
     if not isinstance(column, str):
@@ -211,14 +210,13 @@ def _read_names(file: Reader, parent: Any, name: str) -> np.ndarray:
 
 def _read_index(file: Reader, frame: Any, column: str) -> np.ndarray:
     """Read names in one of the ways that AnnData writes them: plain, as categories, or with a mask of missing ones."""
-    encoding = file.attribute(file.get(frame, column), "encoding-type")
+    index = file.get(frame, column)
+    encoding = "plain" if file.is_ours else file.attribute(index, "encoding-type")
     if encoding == "categorical":
-        index = file.group(frame, column)
         names, codes = file.labels(index, "categories"), file.array(index, "codes", kinds="iu").astype(np.int64)
         is_missing = (codes < 0) | (codes >= len(names))
         names = names[np.where(is_missing, 0, codes)] if len(names) else np.zeros(len(codes), dtype=str)
     elif encoding == "nullable-string-array":
-        index = file.group(frame, column)
         names, is_missing = file.labels(index, "values"), file.array(index, "mask", kinds="b")
     else:
         return file.labels(frame, column)
@@ -232,14 +230,14 @@ def _read_index(file: Reader, frame: Any, column: str) -> np.ndarray:
 
 def _write_csr(file: Writer, parent: Any, name: str, matrix: sparse.csr_array) -> None:
     group = file.group(parent, name, "csr_matrix")
-    set_attribute(group, "shape", np.array(matrix.shape, dtype=np.int64))
+    group.attrs["shape"] = np.array(matrix.shape, dtype=np.int64)
     for part in ("data", "indices", "indptr"):
         file.array(group, part, getattr(matrix, part))
 
 
 def _read_matrix(file: Reader, parent: Any, name: str) -> Any:
     """Read a matrix as AnnData writes them, CSR, CSC or dense; the indices of sparse ones are within bounds."""
-    encoding = file.attribute(file.get(parent, name), "encoding-type")
+    encoding = "csr_matrix" if file.is_ours else file.attribute(file.get(parent, name), "encoding-type")
     if encoding == "array":
         return file.array(parent, name, ndim=2)
     if encoding not in ("csr_matrix", "csc_matrix"):
@@ -249,14 +247,19 @@ def _read_matrix(file: Reader, parent: Any, name: str) -> Any:
     if not (isinstance(shape, tuple) and len(shape) == 2 and min(shape) >= 0):
         file.refuse(f"{name} of {file.name} has shape {shape}, expected rows and columns; the file is damaged.")
     data = file.array(group, "data", may_map=True)
-    indices = file.array(group, "indices", kinds="iu", may_map=True)
-    indptr = file.array(group, "indptr", kinds="iu", may_map=True)
+    indices = _signed(file.array(group, "indices", kinds="iu", may_map=True))
+    indptr = _signed(file.array(group, "indptr", kinds="iu", may_map=True))
     with file.checking(name):
         major, minor = shape if encoding == "csr_matrix" else shape[::-1]
         check_csr(indptr, indices, len(data), major, minor, name)
         if encoding == "csr_matrix":
             return csr_from_parts(data, indices, indptr, shape)
         return sparse.csc_array((data, indices, indptr), shape)
+
+
+def _signed(indices: np.ndarray) -> np.ndarray:
+    """Return indices of a type that SciPy takes; some programs write unsigned ones."""
+    return indices.astype(np.int64) if indices.dtype.kind == "u" else indices
 
 
 def _read_features(file: Reader, parent: Any, name: str) -> sparse.csr_array:
@@ -445,7 +448,10 @@ def _check_learned(model: Any) -> None:
         and (model.vocabulary_ is None or len(model.vocabulary_) == n_features)
         and all(w is None or w.n_features_ == n_features for w in (model.weighting_, model.network_weighting_))
     ):
-        raise ValueError("the parts of the model do not belong together, as after a fit that failed; fit it again.")
+        raise ValueError(
+            "the parts of the model do not belong together, as in the middle of a fit or after one that failed; "
+            "let progress return True and save then, or fit it again."
+        )
 
 
 def _check_columns(columns: np.ndarray, n_features: int) -> None:
@@ -545,9 +551,9 @@ def _read_weighting(file: Reader, parent: Any, name: str) -> Weighting:
 
 
 def _write_format(file: Writer, form: str) -> None:
-    set_attribute(file.root, "format", form)
-    set_attribute(file.root, "format_version", FORMAT_VERSION)
-    set_attribute(file.root, "fastspml_version", __version__)
+    set_text(file.root, "format", form)
+    file.root.attrs["format_version"] = FORMAT_VERSION
+    set_text(file.root, "fastspml_version", __version__)
 
 
 def _check_format(file: Reader, expected: str) -> None:

@@ -22,24 +22,41 @@ class Weighting:
     kind : {"tfidf", "none", "binary", "l1", "l2"}
         "tfidf" is (1 + ln count) * ln((1 + n) / (1 + df)) with rows scaled to length 1, where n nodes were fitted on
         and df of them have the word; "binary" makes every nonzero 1; "l1" and "l2" scale rows to that length.
+    min_df : int
+        Words that fewer of the fitted nodes have are left out.
+    max_df : float
+        Words that a larger share of the fitted nodes has are left out.
 
     Attributes
     ----------
-    idf_ : array, shape (n_features,)
-        The weight of each word, after fitting "tfidf"; None for the other kinds.
+    idf_ : array, shape (n_features,), or None
+        What each word is weighted by, after fitting: 0 for words left out, and otherwise ln((1 + n) / (1 + df)) for
+        "tfidf" and 1 for the other kinds. None stands for 1 throughout.
     n_features_ : int
     """
 
-    def __init__(self, kind: str = "tfidf") -> None:
+    def __init__(self, kind: str = "tfidf", min_df: int = 1, max_df: float = 1.0) -> None:
         if kind not in KINDS:
             raise ValueError(f"kind of weighting must be one of {', '.join(KINDS)}; got {kind!r}.")
+        if isinstance(min_df, bool) or not isinstance(min_df, (int, np.integer)) or min_df < 0:
+            raise ValueError(f"min_df must be a number of nodes, got {min_df!r}.")
+        if not 0.0 < max_df <= 1.0:
+            raise ValueError(f"max_df must be a share above 0 and up to 1, got {max_df!r}.")
         self.kind = kind
+        self.min_df = int(min_df)
+        self.max_df = float(max_df)
         self.idf_: np.ndarray | None = None
         self.n_features_: int | None = None
 
     def __repr__(self) -> str:
         fitted = "" if self.n_features_ is None else f", fitted on {self.n_features_:,} features"
-        return f"Weighting({self.kind!r}{fitted})"
+        cuts = f", min_df={self.min_df}, max_df={self.max_df}" if self.cuts_words else ""
+        return f"Weighting({self.kind!r}{cuts}{fitted})"
+
+    @property
+    def cuts_words(self) -> bool:
+        """Whether words can be left out for being rare or frequent."""
+        return self.min_df > 1 or self.max_df < 1.0
 
     def __eq__(self, other: object) -> bool:
         """Tell whether both give the same attributes to the same counts."""
@@ -58,9 +75,12 @@ class Weighting:
         check_same_features(networks)
         for network in networks:
             self._check_counts(network)
-        if self.kind == "tfidf":
+        self.idf_ = None
+        if self.kind == "tfidf" or self.cuts_words:
             n_nodes, df = document_frequencies(networks)
-            self.idf_ = np.log((1.0 + n_nodes) / (1.0 + df))
+            self.idf_ = np.log((1.0 + n_nodes) / (1.0 + df)) if self.kind == "tfidf" else np.ones(len(df))
+            if self.cuts_words:
+                self.idf_[(df < self.min_df) | (df > self.max_df * n_nodes)] = 0.0
         self.n_features_ = networks[0].n_features
         return self
 
@@ -116,14 +136,16 @@ class Weighting:
             raise ValueError(f"{what} has {n_features} features, but the weighting was fitted on {self.n_features_}.")
 
     def _weight(self, rows: sparse.csr_array) -> sparse.csr_array:
-        if self.kind == "none":
+        if self.kind == "none" and self.idf_ is None:
             return rows
-        if self.kind == "binary":
-            values = np.ones(rows.nnz, dtype=np.float32)
-        else:
-            values = rows.data.astype(np.float64)
-            if self.idf_ is not None:
-                values = (1.0 + np.log(values)) * self.idf_[rows.indices]
+        values = np.ones(rows.nnz, dtype=np.float32) if self.kind == "binary" else rows.data
+        if self.kind in ("tfidf", "l1", "l2"):
+            values = values.astype(np.float64)
+        if self.kind == "tfidf":
+            values = 1.0 + np.log(values)
+        if self.idf_ is not None:
+            values = values * self.idf_[rows.indices].astype(values.dtype)
+        if self.kind in ("tfidf", "l1", "l2"):
             values = _scale_rows(values, rows.indptr, power=1 if self.kind == "l1" else 2)
         return freeze_csr(csr_from_parts(values, rows.indices, rows.indptr, rows.shape))
 
@@ -147,9 +169,9 @@ def document_frequencies(networks: Sequence[Network]) -> tuple[int, np.ndarray]:
 
 
 def as_weighting(weighting: str | Weighting) -> Weighting:
-    """Return a new, unfitted weighting of the kind named, or of the kind of the one given."""
+    """Return a new, unfitted weighting of the kind named, or like the one given."""
     if isinstance(weighting, Weighting):
-        weighting = weighting.kind
+        return Weighting(weighting.kind, weighting.min_df, weighting.max_df)
     if not isinstance(weighting, str):
         raise TypeError(f"weighting must be None, a kind of weighting or a Weighting; got {weighting!r}.")
     return Weighting(weighting)

@@ -45,6 +45,18 @@ def test_lists_and_networks_come_back_as_they_went_in():
     assert both[0].weighting == both[1].weighting != fs.Weighting("l1").fit(network)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_rare_and_frequent_words_are_left_out(kind):
+    """Words are in 4, 2, 2 and 1 of six nodes."""
+    got = fs.Weighting(kind, min_df=2, max_df=0.5).fit([fs.Network(COUNTS), fs.Network(OTHER)]).transform(COUNTS)
+    assert np.unique(got.indices).tolist() == [1, 2]
+    kept = COUNTS * [0, 1, 1, 0]
+    if kind == "tfidf":
+        np.testing.assert_allclose(got.toarray()[2, 1:3], np.sqrt([0.5, 0.5]))
+    else:
+        np.testing.assert_allclose(got.toarray(), naive.weighting(kind, [COUNTS], kept))
+
+
 def test_words_in_every_node_carry_nothing():
     got = fs.Weighting("tfidf").fit_transform(fs.Network([[1, 1], [1, 0]])).features
     assert got.nnz == 1
@@ -54,6 +66,8 @@ def test_words_in_every_node_carry_nothing():
     ("act", "sentence"),
     [
         (lambda: fs.Weighting("bm25"), "kind of weighting must be one of tfidf, none, binary, l1, l2; got 'bm25'"),
+        (lambda: fs.Weighting(min_df=0.5), "min_df must be a number of nodes, got 0.5"),
+        (lambda: fs.Weighting(max_df=0), "max_df must be a share above 0 and up to 1, got 0"),
         (lambda: fs.Weighting("l1").transform(COUNTS), "has not been fitted; call fit or fit_transform first"),
         (lambda: fs.Weighting().fit(fs.Network(-COUNTS)), r"has negative attributes \(-3.0\); tf-idf is for counts"),
         (lambda: fs.Weighting("l2").fit_transform(fs.Weighting("l2").fit_transform(fs.Network(COUNTS))),

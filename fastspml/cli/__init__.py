@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 from fastspml import __version__
 
@@ -19,12 +21,15 @@ DONE, FAILED, USAGE, RESUMABLE = 0, 1, 2, 75
 # Each command's module adds its arguments in `arguments(parser)` and does its work in `run(options)`.
 COMMANDS = {
     "demo": "train on the data in the box and compare with the baselines",
+    "import": "make a file of networks from files in other formats",
     "info": "show what a file of networks or a model holds",
+    "convert": "change the layout of a file of networks, or to and from .h5ad",
     "train": "train a model as configured, into a run folder",
     "evaluate": "score a run's hidden nodes",
     "predict": "predict the links of unseen nodes",
     "explain": "show the words that matter, or what two nodes share",
 }
+MODULES = {"import": "import_networks"}  # import is a word of the language
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -36,7 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"fastspml {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, summary in COMMANDS.items():
-        module = import_module(f"fastspml.cli.{name}")
+        module = import_module(f"fastspml.cli.{MODULES.get(name, name)}")
         command = commands.add_parser(name, help=summary, description=module.__doc__)
         module.arguments(command)
         command.set_defaults(run=module.run)
@@ -50,7 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has printed help (0) or what is wrong with the usage (2)
         return int(stop.code or 0)
     try:
-        return int(options.run(options) or DONE)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _warn
+            return int(options.run(options) or DONE)
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
@@ -58,6 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed("interrupted.")
     except (ValueError, TypeError, OSError, MemoryError, ArithmeticError) as error:
         return _failed(str(error) or type(error).__name__)
+
+
+def _warn(message: Warning | str, *where: Any) -> None:
+    print(f"fastspml: {message}", file=sys.stderr)
 
 
 def _failed(reason: str) -> int:

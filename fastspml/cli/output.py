@@ -61,6 +61,31 @@ def progress_shower(label: str) -> tuple[Callable[[Progress], None], Callable[[]
     return _lines(label)
 
 
+def report_shower() -> tuple[Callable[[str, int, int | None], None], Callable[[], None]]:
+    """Return a `report` callable for readers and what ends it: bars on a terminal, a line a minute otherwise."""
+    bars: dict[str, Any] = {}
+    last = time.monotonic()
+
+    def show(what: str, done: int, total: int | None) -> None:
+        nonlocal last
+        if sys.stderr.isatty():
+            from tqdm import tqdm
+
+            if what not in bars:
+                bars[what] = tqdm(desc=what, file=sys.stderr, leave=False, dynamic_ncols=True)
+            bars[what].total = total
+            bars[what].update(done - bars[what].n)
+        elif time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            say(f"{what}: {done:,}" + (f" of {total:,}" if total else ""))
+
+    def close() -> None:
+        for bar in bars.values():
+            bar.close()
+
+    return show, close
+
+
 def _bar(label: str) -> tuple[Callable[[Progress], None], Callable[[], None]]:
     from tqdm import tqdm
 

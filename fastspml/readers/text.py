@@ -15,6 +15,7 @@ from fastspml.readers.lines import Problems, Report, numbered_lines
 from fastspml.readers.tokens import check_cuts, count_words
 
 JSON_LINES = (".jsonl", ".ndjson")
+SHOWN_COLUMNS = 20
 
 
 def read_text(
@@ -131,7 +132,7 @@ def _table_rows(
     for column in columns:
         if header.count(column) != 1:
             times = "no" if column not in header else f"{header.count(column)} times a"
-            raise ValueError(f"{Path(path).name} has {times} column {column!r}; its columns are {', '.join(header)}.")
+            raise ValueError(f"{Path(path).name} has {times} column {column!r}; its columns are {_listed(header)}.")
     places = [header.index(column) for column in columns]
     for number, fields in records:
         if len(fields) != len(header):
@@ -152,7 +153,7 @@ def _json_rows(path: str | Path, columns: list[str], problems: Problems) -> Iter
             continue
         missing = [column for column in columns if column not in record]
         if missing:
-            problems.add(path, number, f"has no {missing[0]!r}; it has {', '.join(record) or 'nothing'}")
+            problems.add(path, number, f"has no {missing[0]!r}; it has {_listed(list(record)) or 'nothing'}")
             continue
         values = [record[column] for column in columns]
         if values[1] is None:
@@ -162,6 +163,12 @@ def _json_rows(path: str | Path, columns: list[str], problems: Problems) -> Iter
             problems.add(path, number, f"{wrong[0]!r} must be a string or a whole number, got {record[wrong[0]]!r:.40}")
             continue
         yield number, [str(value) for value in values]
+
+
+def _listed(names: list[str]) -> str:
+    """Return what a message says of columns: the first of them if they are many."""
+    shown = ", ".join(name[:40] for name in names[:SHOWN_COLUMNS])
+    return shown if len(names) <= SHOWN_COLUMNS else f"{shown} and {len(names) - SHOWN_COLUMNS} more"
 
 
 def _is_label(value: object) -> bool:

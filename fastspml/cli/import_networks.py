@@ -1,0 +1,140 @@
+"""Make a file of networks from the files that people have; several files or groups become several tasks."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fastspml.cli.output import print_json, report_shower, say
+
+Add = Callable[..., Any]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    formats = parser.add_subparsers(dest="format", metavar="FORMAT", required=True)
+    for name, (summary, add) in FORMATS.items():
+        command = formats.add_parser(name, help=summary, description=f"Read {summary}.")
+        add(command.add_argument)
+        command.add_argument("-o", "--output", required=True, metavar="OUT.h5", help="file to write")
+        command.add_argument("--compress", action="store_true", help="a smaller file, which cannot be mapped into memory")
+        command.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
+        command.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(options: argparse.Namespace) -> None:
+    from importlib import import_module
+
+    from fastspml.store import write_networks
+
+    if Path(options.output).exists() and not options.overwrite:  # before the work, not after it
+        raise FileExistsError(f"{options.output} exists; give --overwrite to replace it.")
+    module = options.format.replace("-", "_")
+    read = getattr(import_module(f"fastspml.readers.{module}"), f"read_{module}")
+    given = {
+        name: value
+        for name, value in vars(options).items()
+        if name not in ("command", "format", "run", "output", "compress", "overwrite", "json") and value is not None
+    }
+    if given.get("tasks") == "none":
+        given["tasks"] = None
+    close: Callable[[], None] | None = None
+    if options.format in ("edges", "text", "debian"):
+        given["report"], close = report_shower()
+    try:
+        networks = read(**given)
+    finally:
+        if close is not None:
+            close()
+    write_networks(options.output, networks, overwrite=options.overwrite, compress=options.compress)
+    summary = {
+        "file": options.output,
+        "tasks": len(networks),
+        "nodes": sum(network.n_nodes for network in networks),
+        "links": sum(network.n_links for network in networks),
+        "features": networks[0].n_features,
+    }
+    if options.json:
+        print_json(summary)
+    else:
+        print("{file}: {tasks} tasks, {nodes:,} nodes, {links:,} links, {features:,} features".format(**summary))
+        say(f"fastspml info {options.output} shows more")
+
+
+def _skip_bad(add: Add) -> None:
+    add("--skip-bad", action="store_true", default=None, help="leave bad lines out instead of failing")
+
+
+def _word_cuts(add: Add) -> None:
+    add("--min-df", type=int, help="keep words of at least so many nodes (default: 2)")
+    add("--max-df", type=float, help="keep words of at most this share of the nodes (default: 0.5)")
+
+
+def _matlab(add: Add) -> None:
+    add("paths", nargs="+", metavar="FILE.mat", help="each a task: X (nodes x words), A (nodes x nodes) and perhaps names")
+
+
+def _snap_ego(add: Add) -> None:
+    add("folder", help="folder with EGO.circles, .feat, .egofeat, .featnames and .edges")
+    add("--ego", required=True, metavar="ID", help="whose circles to read; each becomes a task")
+    add("--links", choices=["ego", "friends"], help="from the ego to a circle's members (default), or friendships in it")
+    add("--largest", type=int, help="keep only so many circles, the largest")
+    add("--min-size", type=int, help="leave out circles with fewer members")
+    _skip_bad(add)
+
+
+def _linqs(add: Add) -> None:
+    add("contents", nargs="+", metavar="FILE.content", help="each a task; the file .cites beside it holds its links")
+    add("--cites", nargs="+", metavar="FILE.cites", help="files of links, if they lie elsewhere")
+    _skip_bad(add)
+
+
+def _npz(add: Add) -> None:
+    add("path", metavar="FILE.npz", help="arrays src, dst, X_indptr, X_indices, X_data, shape and perhaps label")
+    add("--tasks", choices=["label", "relation"], help="a task per label, or per relation (default: one network)")
+
+
+def _edges(add: Add) -> None:
+    add("edges", help="two nodes a line")
+    add("attributes", help="a node a line: svmlight, or `name word:count word:count ...`")
+    add("--form", choices=["auto", "svmlight", "words"], help="of the attributes (default: auto)")
+    add("--undirected", dest="directed", action="store_false", default=None, help="let every edge link both ways")
+    _skip_bad(add)
+
+
+def _text(add: Add) -> None:
+    add("documents", help="CSV or TSV with a header, or JSON lines; also .gz and .xz")
+    add("edges", help="two document ids a line")
+    add("--id-column", help="column with a document's id (default: id)")
+    add("--text-column", help="column with its text (default: text)")
+    add("--task-column", help="column with its task; each value becomes a network")
+    add("--undirected", dest="directed", action="store_false", default=None, help="let every edge link both ways")
+    add("--keep-stop-words", dest="stop_words", action="store_false", default=None, help="count common English words too")
+    _word_cuts(add)
+    _skip_bad(add)
+
+
+def _debian(add: Add) -> None:
+    add("packages", nargs="?", help="Packages, plain, .gz or .xz (default: this machine's, as apt-get update left them)")
+    add("translation", nargs="?", help="Translation-en, with the long descriptions")
+    add("--sections", nargs="+", help="sections to read (default: all)")
+    add("--kinds", nargs="+", help="kinds of links (default: Depends Recommends Suggests)")
+    add("--tasks", choices=["section", "kind", "none"], help="a task per section (default), per kind of link, or only one")
+    add("--within-sources", dest="across_sources", action="store_false", default=None, help="keep links within a source too")
+    add("--max-degree", type=int, help="leave out packages with more links (hubs)")
+    add("--keep-unlinked", action="store_true", default=None, help="keep packages without links")
+    add("--min-links", type=int, help="leave out sections with fewer links")
+    _word_cuts(add)
+    _skip_bad(add)
+
+
+FORMATS: dict[str, tuple[str, Callable[[Add], None]]] = {
+    "matlab": ("MATLAB files, such as the paper's Wikipedia areas", _matlab),
+    "snap-ego": ("a SNAP ego network with its circles (Facebook, Google+, Twitter)", _snap_ego),
+    "linqs": ("LINQS citation networks (Cora, CiteSeer, WebKB)", _linqs),
+    "npz": ("a NumPy archive of a network", _npz),
+    "edges": ("an edge list and a file of attributes", _edges),
+    "text": ("documents and the links between them", _text),
+    "debian": ("a Debian package index", _debian),
+}

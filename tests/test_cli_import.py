@@ -1,0 +1,170 @@
+"""fastspml import, info and convert on files as users have them."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import anndata
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.io import savemat
+
+import fastspml as fs
+from fastspml.cli import main
+from fastspml.cli.import_networks import FORMATS
+
+
+def run(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+
+
+def test_matlab(capsys, tmp_path):
+    for name, size in (("red", 3), ("blue", 4)):
+        links = sparse.csc_matrix(np.eye(size, k=1) > 0)
+        savemat(tmp_path / f"{name}.mat", {"X": sparse.csc_matrix(np.ones((size, 5))), "A": links})
+    output = tmp_path / "nets.h5"
+    code, out, _ = run(capsys, "import", "matlab", tmp_path / "red.mat", tmp_path / "blue.mat", "-o", output, "--json")
+    assert code == 0
+    assert json.loads(out) == {"file": str(output), "tasks": 2, "nodes": 7, "links": 5, "features": 5}
+    assert [network.name for network in fs.read_networks(output)] == ["red", "blue"]
+
+
+def ego_files(folder):
+    write(
+        folder,
+        ego__feat="1 1 0\n2 0 1\n3 1 1\n",
+        ego__egofeat="1 1\n",
+        ego__featnames="0 town;x\n1 job;y\n",
+        ego__circles="friends\t1\t2\nfamily\t2\t3\n",
+        ego__edges="1 2\n",
+    )
+
+
+def test_circles_and_their_overlap(capsys, tmp_path):
+    """Table 2 of the paper: nodes that circles share, the ego left out."""
+    ego_files(tmp_path)
+    output = tmp_path / "nets.h5"
+    code, out, _ = run(capsys, "import", "snap-ego", tmp_path, "--ego", "ego", "-o", output)
+    assert code == 0
+    assert "2 tasks, 8 nodes, 4 links, 2 features" in out
+    code, out, _ = run(capsys, "info", output, "--json")
+    info = json.loads(out)
+    assert [task["links"] for task in info["tasks"]] == [2, 2]
+    assert info["overlap"] == [[0, pytest.approx(1 / 3)], [pytest.approx(1 / 3), 0]]
+    assert "intersection over union" in run(capsys, "info", output)[1]
+
+
+def test_a_failed_import_leaves_no_file(capsys, tmp_path):
+    ego_files(tmp_path)
+    write(tmp_path, ego__circles="friends\t1\t99\n")
+    before = sorted(os.listdir(tmp_path))
+    code, out, err = run(capsys, "import", "snap-ego", tmp_path, "--ego", "ego", "-o", tmp_path / "nets.h5")
+    assert code == 1
+    assert not out
+    assert "1 bad line: ego.circles, line 1" in err
+    assert "--skip-bad" in err
+    assert sorted(os.listdir(tmp_path)) == before
+    code, _, err = run(capsys, "import", "snap-ego", tmp_path, "--ego", "ego", "-o", tmp_path / "nets.h5", "--skip-bad")
+    assert code == 0
+    assert "fastspml: skipped 1 bad line: ego.circles, line 1" in err
+    code, _, err = run(capsys, "import", "snap-ego", tmp_path, "--ego", "ego", "-o", tmp_path / "nets.h5")
+    assert code == 1
+    assert "exists; give --overwrite" in err
+
+
+def test_linqs_npz_edges_and_text(capsys, tmp_path):
+    write(
+        tmp_path,
+        cora__content="p1 1 0 a\np2 0 1 b\np3 1 1 a\n",
+        cora__cites="p1 p2\n",
+        list__edges="anna bert\nbert carl\n",
+        words__txt="anna chess:2 go\nbert go:1\ncarl chess\n",
+        docs__csv="id,text,area\n1,red apples and red pears,fruit\n2,red pears,fruit\n3,old cars,cars\n4,old red cars,cars\n",
+        docs__edges="1 2\n3 4\n",
+    )
+    np.savez(
+        tmp_path / "net.npz", src=[0, 1], dst=[1, 2], X_indptr=[0, 1, 2, 3], X_indices=[0, 1, 0],
+        X_data=[1.0, 1.0, 2.0], shape=[3, 2], label=[0, 0, 1],
+    )  # fmt: skip
+    for arguments, expected in (
+        (["linqs", "cora.content"], (1, 3, 1, 2)),
+        (["npz", "net.npz"], (1, 3, 2, 2)),
+        (["npz", "net.npz", "--tasks", "label"], (1, 2, 1, 2)),
+        (["edges", "list.edges", "words.txt"], (1, 3, 2, 2)),
+        (["edges", "list.edges", "words.txt", "--undirected"], (1, 3, 4, 2)),
+        (["text", "docs.csv", "docs.edges", "--task-column", "area", "--max-df", "1"], (2, 4, 2, 4)),
+    ):
+        paths = [tmp_path / argument if "." in argument else argument for argument in arguments]
+        code, out, err = run(capsys, "import", *paths, "-o", tmp_path / "out.h5", "--json", "--overwrite", "--compress")
+        assert code == 0, err
+        got = json.loads(out)
+        assert (got["tasks"], got["nodes"], got["links"], got["features"]) == expected
+
+
+STANZA = "Package: {name}\nSource: {name}-src\nVersion: 1\nSection: {section}\nDescription: {text}\nDepends: {depends}\n\n"
+
+
+def test_debian(capsys, tmp_path):
+    stanzas = [
+        ("chess", "games", "a board game of kings", "board"),
+        ("board", "games", "draws a board of squares", "board (>= 2), paper"),
+        ("paper", "graphics", "draws squares on paper sheets", "board | pen"),
+    ]
+    text = "".join(STANZA.format(name=n, section=s, text=t, depends=d) for n, s, t, d in stanzas)
+    (tmp_path / "Packages").write_text(text)
+    output = tmp_path / "out.h5"
+    code, _, err = run(capsys, "import", "debian", tmp_path / "Packages", "--tasks", "none", "-o", output, "--min-df", "1", "--max-df", "1")
+    assert code == 0, err
+    network = fs.read_networks(output)[0]
+    assert network.n_nodes == 3
+    assert network.vocabulary is not None
+
+
+def test_every_format_has_help(capsys):
+    for name in FORMATS:
+        code, out, _ = run(capsys, "import", name, "--help")
+        assert code == 0
+        assert "--output" in out
+
+
+def test_convert_between_layouts(capsys, tmp_path):
+    ego_files(tmp_path)
+    first, small, mappable, h5ad = (tmp_path / name for name in ("a.h5", "b.h5", "c.h5", "d.h5ad"))
+    assert run(capsys, "import", "snap-ego", tmp_path, "--ego", "ego", "-o", first)[0] == 0
+    assert run(capsys, "convert", first, small, "--compress")[0] == 0
+    assert run(capsys, "convert", small, mappable)[0] == 0
+    assert run(capsys, "convert", first, h5ad)[0] == 0
+    data = anndata.read_h5ad(h5ad)
+    assert sorted(data.obsp) == ["family", "friends"]
+    assert data.var_names.tolist() == ["town;x", "job;y"]
+    back = tmp_path / "e.h5"
+    assert run(capsys, "convert", h5ad, back)[0] == 0
+    expected = {network.name: network for network in fs.read_networks(first)}
+    for path in (small, mappable, back):
+        for network in fs.read_networks(path):
+            other = expected[network.name]
+            assert np.array_equal(network.adjacency.toarray(), other.adjacency.toarray())
+            assert np.array_equal(network.features.toarray(), other.features.toarray())
+            assert network.nodes.tolist() == other.nodes.tolist()
+    assert fs.read_networks(mappable, mapped=True)[0].n_nodes == 4
+    code, _, err = run(capsys, "convert", first, tmp_path / "f.h5", "--task", "foes")
+    assert code == 1
+    assert "there is no task 'foes'; the tasks are friends, family" in err
+
+
+def test_tasks_over_other_nodes_do_not_fit_one_h5ad(capsys, tmp_path):
+    path = tmp_path / "two.h5"
+    fs.write_networks(path, [fs.Network(np.ones((2, 1)), name="a"), fs.Network(np.ones((3, 1)), name="b")])
+    code, _, err = run(capsys, "convert", path, tmp_path / "two.h5ad")
+    assert code == 1
+    assert "an .h5ad file holds one set of nodes" in err
+    assert run(capsys, "convert", path, tmp_path / "two.h5ad", "--task", "b")[0] == 0
