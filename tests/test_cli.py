@@ -90,14 +90,22 @@ def test_demo(capsys, tmp_path):
     for method in ("Euclid", "cosine tf-idf", "popularity", "U-SPML", "ST-SPML", "MT-SPML"):
         assert method in out
     assert (folder / "results.json").exists()
-    assert len(fs.load_model(folder / "model.h5").task_metrics_) == 3
+    model = fs.load_model(folder / "model.h5")
+    assert model.task_names_ == [network.name for network in fs.datasets.debian()]
+    assert "have exactly the attributes of a training node" in err
     code, _, err = run(capsys, "demo", "-o", folder)
     assert code == 1
     assert "exists; give --overwrite to replace it" in err
     code, out, _ = run(capsys, "demo", "-o", folder, "--overwrite", "--json")
     assert code == 0
     methods = {row["method"]: row["mean"] for row in json.loads(out)["methods"]}
-    assert methods["MT-SPML"] > methods["U-SPML"]
+    assert methods["MT-SPML"] > methods["cosine tf-idf"] > methods["Euclid"]
+
+
+def test_demo_on_planted_networks(capsys, tmp_path):
+    code, out, _ = run(capsys, "demo", "--synthetic", "-o", tmp_path / "demo", "--json")
+    assert code == 0
+    assert min(json.loads(out)["planted_correlation"]) > 0.5
 
 
 def test_info_of_networks(capsys, file):

@@ -1,5 +1,5 @@
-"""Change the layout of a file of networks: uncompressed files can be mapped into memory, compressed ones are small to ship;
-.h5ad is AnnData's."""
+"""Change the layout of a file of networks: uncompressed files can be mapped into memory, compressed ones are small to
+ship; .h5ad is AnnData's."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         command = formats.add_parser(name, help=summary, description=f"Read {summary}.")
         add(command.add_argument)
         command.add_argument("-o", "--output", required=True, metavar="OUT.h5", help="file to write")
-        command.add_argument("--compress", action="store_true", help="a smaller file, which cannot be mapped into memory")
+        command.add_argument("--compress", action="store_true", help="a smaller file, which cannot be mapped")
         command.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
         command.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -72,13 +72,13 @@ def _word_cuts(add: Add) -> None:
 
 
 def _matlab(add: Add) -> None:
-    add("paths", nargs="+", metavar="FILE.mat", help="each a task: X (nodes x words), A (nodes x nodes) and perhaps names")
+    add("paths", nargs="+", metavar="FILE.mat", help="each a task: X, nodes x words; A, nodes x nodes; perhaps names")
 
 
 def _snap_ego(add: Add) -> None:
     add("folder", help="folder with EGO.circles, .feat, .egofeat, .featnames and .edges")
     add("--ego", required=True, metavar="ID", help="whose circles to read; each becomes a task")
-    add("--links", choices=["ego", "friends"], help="from the ego to a circle's members (default), or friendships in it")
+    add("--links", choices=["ego", "friends"], help="ego to members (default), or friendships among members")
     add("--largest", type=int, help="keep only so many circles, the largest")
     add("--min-size", type=int, help="leave out circles with fewer members")
     _skip_bad(add)
@@ -110,18 +110,20 @@ def _text(add: Add) -> None:
     add("--text-column", help="column with its text (default: text)")
     add("--task-column", help="column with its task; each value becomes a network")
     add("--undirected", dest="directed", action="store_false", default=None, help="let every edge link both ways")
-    add("--keep-stop-words", dest="stop_words", action="store_false", default=None, help="count common English words too")
+    add("--keep-stop-words", dest="stop_words", action="store_false", default=None, help="count common words too")
     _word_cuts(add)
     _skip_bad(add)
 
 
 def _debian(add: Add) -> None:
-    add("packages", nargs="?", help="Packages, plain, .gz or .xz (default: this machine's, as apt-get update left them)")
+    add("packages", nargs="?", help="Packages, plain, .gz or .xz (default: this machine's own)")
     add("translation", nargs="?", help="Translation-en, with the long descriptions")
     add("--sections", nargs="+", help="sections to read (default: all)")
     add("--kinds", nargs="+", help="kinds of links (default: Depends Recommends Suggests)")
-    add("--tasks", choices=["section", "kind", "none"], help="a task per section (default), per kind of link, or only one")
-    add("--within-sources", dest="across_sources", action="store_false", default=None, help="keep links within a source too")
+    add("--tasks", choices=["section", "kind", "none"], help="a task per section (default), per kind, or only one")
+    add(
+        "--within-sources", dest="across_sources", action="store_false", default=None, help="keep links in a source too"
+    )
     add("--max-degree", type=int, help="leave out packages with more links (hubs)")
     add("--keep-unlinked", action="store_true", default=None, help="keep packages without links")
     add("--min-links", type=int, help="leave out sections with fewer links")

@@ -1,0 +1,54 @@
+"""The data in the box: there, small, and as its README counts it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fastspml as fs
+from fastspml import datasets
+from fastspml.readers.debian import read_debian
+
+BOX = Path(__file__).parent.parent / "data"
+SNAPSHOT = Path(os.environ.get("FASTSPML_DATA", BOX.parent.parent / "shared" / "data")) / "debian-bookworm"
+
+
+def test_the_readme_counts_what_is_there():
+    text = (BOX / "README.md").read_text()
+    networks = datasets.debian()
+    for network in networks:
+        words = len(np.unique(network.features.indices))
+        assert f"| {network.name} | {network.n_nodes:,} | {network.n_links:,} | {words:,} |" in text
+        assert network.vocabulary is networks[0].vocabulary
+    assert f"{networks[0].n_features:,} words" in text
+    digest = re.search(r"`([0-9a-f]{64})`", text)[1]
+    assert hashlib.sha256((BOX / "debian.h5").read_bytes()).hexdigest() == digest
+
+
+def test_the_box_is_small():
+    assert sum(path.stat().st_size for path in BOX.iterdir()) < 4_000_000
+
+
+def test_what_is_not_in_the_box():
+    with pytest.raises(FileNotFoundError, match="cora.h5 is not in the box"):
+        datasets.path("cora.h5")
+
+
+@pytest.mark.skipif(not SNAPSHOT.is_dir(), reason="the snapshot of Debian's package index is not here")
+def test_the_box_can_be_made_again():
+    made = read_debian(
+        SNAPSHOT / "Packages.xz",
+        SNAPSHOT / "Translation-en.xz",
+        sections=["admin", "net", "science", "sound", "text", "utils", "x11"],
+        max_degree=100,
+    )
+    for got, expected in zip(made, fs.datasets.debian(), strict=True):
+        assert got.nodes.tolist() == expected.nodes.tolist()
+        assert got.vocabulary.tolist() == expected.vocabulary.tolist()
+        assert (got.features != expected.features).nnz == 0
+        assert (got.adjacency != expected.adjacency).nnz == 0
