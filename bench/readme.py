@@ -1,7 +1,7 @@
 """Make the README's picture and tables again: python -m bench.readme.
 
-Runs `fastspml demo` on the data in the box, draws its result to bench/results/demo.svg, and writes the table between the
-markers of README.md, with the figures of bench/results/core.json.
+Runs `fastspml demo` on the data in the box, draws its result to bench/results/demo.svg, and writes the tables between
+the markers of README.md, with the figures of bench/results/core.json.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def speed_table(core: dict[str, Any]) -> str:
         f"Measured on {machine['cores']} cores of an {machine['processor']}, Python {machine['python']}, "
         f"numba {machine['numba']}:",
         "",
-        "| network, 50 words a node, batch 10, one thread | words read a triplet | microseconds a triplet | memory of the fit |",
+        "| 50 words a node, batch 10, one thread | words read a triplet | microseconds a triplet | memory of the fit |",
         "| --- | --- | --- | --- |",
     ]
     for size in core["growth"]:

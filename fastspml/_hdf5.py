@@ -204,6 +204,10 @@ class Writer:
         """Make a group."""
         return _encoded(parent.create_group(name), encoding)
 
+    def encode(self, group: h5py.Group, encoding: str) -> None:
+        """Say what AnnData is to take a group for."""
+        _encoded(group, encoding)
+
     def array(self, parent: h5py.Group, name: str, values: Any) -> None:
         """Write numbers: an array, or one."""
         values = np.asarray(values)
@@ -322,7 +326,7 @@ class Reader:
         self._path = path
         self._status = os.fstat(file.id.get_vfd_handle())
         self._verifies = False
-        self._has_good_heaps = False
+        self._longest_text: int | None = None
         self._free_bytes = available_memory()
         self._claimed_bytes = 0
         self._built: dict[Any, Any] = {}
@@ -465,24 +469,24 @@ class Reader:
         return raw
 
     def _long_texts(self, dataset: h5py.Dataset) -> list[bytes]:
-        """Read texts of any length, so few at once that they fit into memory even if each is as long as the file."""
-        self._check_heaps()
+        """Read texts of any length, so few at once that they fit into memory even if each is the longest of all."""
+        longest = max(1, self._check_heaps())
         if dataset.shape == ():
             return [dataset[()]]
         raw: list[bytes] = []
-        step = int(max(1, min(2**16, self._free_bytes // (4 * self._status.st_size))))
+        step = int(max(1, min(2**16, self._free_bytes // (4 * longest))))
         for start in range(0, dataset.shape[0], step):
             part = dataset[start : start + step].tolist()
             self._claim(sum(map(len, part)), dataset)
             raw += part
         return raw
 
-    def _check_heaps(self) -> None:
-        """Refuse a file in which HDF5 would search for a text of any length for ever; only such texts lie in heaps."""
-        if not self._has_good_heaps:
-            if has_endless_heap(self._path):
-                self.refuse(f"{self.name} is torn or damaged where its texts are kept; restore it from a copy.")
-            self._has_good_heaps = True
+    def _check_heaps(self) -> int:
+        """Return the size of the longest text of any length; refuse a file in which HDF5 would never find one."""
+        if self._longest_text is None:
+            with self.checking("a heap of texts"):
+                self._longest_text = longest_in_heaps(self._path)
+        return self._longest_text
 
     def _dataset(self, parent: h5py.Group, path: str, ndim: int) -> h5py.Dataset:
         dataset, place = self.get(parent, path), f"{_place(parent, path)} of {self.name}"
@@ -543,21 +547,22 @@ class Reader:
             return np.memmap(file, np.uint8, "r")
 
 
-def has_endless_heap(path: Path) -> bool:
-    """Tell whether a walk over one of the file's global heaps would never end; HDF5 (2.0 still) does not look out."""
+def longest_in_heaps(path: Path) -> int:
+    """Return the size of the longest object in a file's global heaps, which is where texts of any length lie."""
+    longest = 0
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
         start = raw.find(b"GCOL")
         while start >= 0:
-            if _is_endless_heap(raw, start):
-                return True
+            longest = max(longest, *_sizes_in_heap(raw, start), 0)
             start = raw.find(b"GCOL", start + 1)
-    return False
+    return longest
 
 
-def _is_endless_heap(raw: mmap.mmap, start: int) -> bool:
+def _sizes_in_heap(raw: mmap.mmap, start: int) -> Iterator[int]:
     """Walk over the objects of a heap: a header of 16 bytes with number and size, then the text, padded to 8 bytes.
 
-    Number 0 is free space, whose size includes the header. Sizes are of 64 bits and may overflow, as they do in HDF5.
+    Number 0 is free space, whose size includes the header. Sizes have 64 bits and overflow here as they do in HDF5,
+    which (2.0 still) never comes to the end of a heap with an object that takes no space.
     """
     end = min(start + int.from_bytes(raw[start + 8 : start + 16], "little"), len(raw))
     position = start + 16
@@ -565,9 +570,10 @@ def _is_endless_heap(raw: mmap.mmap, start: int) -> bool:
         number, size = struct.unpack_from("<H6xQ", raw, position)
         step = (size if number == 0 else 16 + (size + 7) // 8 * 8) % 2**64
         if step == 0:
-            return True
+            raise ValueError("it has no end; the file is torn or damaged, restore it from a copy.")
+        if number and position + step <= end:
+            yield size
         position += step
-    return False
 
 
 def _declared_bytes(dataset: h5py.Dataset) -> int:

@@ -226,7 +226,7 @@ class Network:
                 f"n_folds must be an integer from 2 to the number of nodes, {self.n_nodes}; got {n_folds!r}."
             )
         shuffled = np.random.default_rng(seed).permutation(self.n_nodes)
-        return [_split(self, np.sort(hidden)) for hidden in np.array_split(shuffled, n_folds)]
+        return [split_at(self, hidden) for hidden in np.array_split(shuffled, n_folds)]
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,8 @@ class Split:
         return self.network.subset(self.test_nodes)
 
 
-def _split(network: Network, hidden: np.ndarray) -> Split:
+def split_at(network: Network, hidden: np.ndarray) -> Split:
+    """Return the split that hides these nodes."""
     is_hidden = np.zeros(network.n_nodes, dtype=bool)
     is_hidden[hidden] = True
     return Split(network, np.flatnonzero(~is_hidden), np.flatnonzero(is_hidden))
@@ -273,7 +274,7 @@ def split_networks(networks: Iterable[Network], test_size: float = 0.2, seed: in
         is_hidden[order[is_free[order]][:n_missing]] = True
         if network.has_node_names:
             is_hidden_by_name.update(zip(names, is_hidden.tolist(), strict=True))
-        splits.append(_split(network, np.flatnonzero(is_hidden)))
+        splits.append(split_at(network, np.flatnonzero(is_hidden)))
     return splits
 
 

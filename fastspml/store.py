@@ -106,6 +106,44 @@ def read_networks(path: str | os.PathLike[str], mapped: bool = False, verify: bo
         return _read_list(file, file.root, "networks", _read_network)
 
 
+def write_h5ad(
+    path: str | os.PathLike[str],
+    networks: Network | Iterable[Network],
+    overwrite: bool = False,
+    compress: bool = False,
+) -> None:
+    """Write networks over the same nodes as one .h5ad file of AnnData: attributes in X, each one's links in obsp.
+
+    Parameters are those of `write_networks`; a weighting is not kept.
+    """
+    networks = as_networks(networks)
+    first = networks[0]
+    names = [network.name for network in networks]
+    for network in networks[1:]:
+        if network.features is not first.features or network.nodes is not first.nodes:
+            raise ValueError(
+                f"{first.name!r} and {network.name!r} are over different nodes; an .h5ad file holds one set of nodes, "
+                "so write the tasks one by one."
+            )
+    if len(set(names)) < len(names) or any("/" in name or name in ("", ".") for name in names):
+        called = ", ".join(map(repr, names))
+        raise ValueError(f"tasks called {called} cannot be told apart in an .h5ad file; give them other names.")
+    with writing(path, overwrite, compress) as file:
+        file.encode(file.root, "anndata")
+        _write_csr(file, file.root, "X", first.features)
+        for part, labels, size in (("obs", first.nodes, first.n_nodes), ("var", first.vocabulary, first.n_features)):
+            _write_names(file, file.root, part, np.arange(size).astype(str) if labels is None else labels.astype(str))
+        links = file.group(file.root, "obsp")
+        for network in networks:
+            _write_csr(file, links, network.name, network.adjacency)
+
+
+def file_kind(path: str | os.PathLike[str]) -> str:
+    """Tell whether a file holds "networks" or a "model"."""
+    with reading(path) as file:
+        return "model" if file.attribute(file.root, "format") == MODEL else "networks"
+
+
 def _write_network(file: Writer, parent: Any, name: str, network: Network) -> None:
     group = file.group(parent, name, "anndata")
     links, rest = file.group(group, "obsp"), file.group(group, "uns")
@@ -370,9 +408,9 @@ def _write_learner(file: Writer, parent: Any, name: str, model: Any) -> None:
     group = file.group(parent, name)
     file.text(group, "kind", type(model).__name__)
     file.text(group, "parameters", _to_json(model.get_params()))
-    if hasattr(model, "hidden_nodes_"):
+    if getattr(model, "hidden_nodes_", None) is not None:
         _write_list(file, group, "hidden_nodes", model.hidden_nodes_, _write_positions)
-    if hasattr(model, "n_nodes_"):
+    if getattr(model, "n_nodes_", None) is not None:
         file.array(group, "n_nodes", np.array(model.n_nodes_, dtype=np.int64))
     if not hasattr(model, "state_"):
         return
@@ -528,6 +566,8 @@ def _read_metric(file: Reader, parent: Any, name: str) -> Metric:
 def _write_weighting(file: Writer, parent: Any, name: str, weighting: Weighting) -> None:
     group = file.group(parent, name)
     file.text(group, "kind", weighting.kind)
+    file.array(group, "min_df", weighting.min_df)
+    file.array(group, "max_df", weighting.max_df)
     if weighting.n_features_ is not None:
         file.array(group, "n_features", weighting.n_features_)
     if weighting.idf_ is not None:
@@ -537,12 +577,15 @@ def _write_weighting(file: Writer, parent: Any, name: str, weighting: Weighting)
 def _read_weighting(file: Reader, parent: Any, name: str) -> Weighting:
     group = file.group(parent, name)
     with file.checking(name):
-        weighting = Weighting(file.text(group, "kind"))
+        weighting = Weighting(
+            file.text(group, "kind"), file.number(group, "min_df"), file.number(group, "max_df", kinds="f")
+        )
     if file.find(group, "n_features") is not None:
         weighting.n_features_ = file.number(group, "n_features")
     weighting.idf_ = _read_if_there(file, group, "idf", _read_floats)
+    is_weighted = weighting.n_features_ is not None and (weighting.kind == "tfidf" or weighting.cuts_words)
     n_weights = None if weighting.idf_ is None else len(weighting.idf_)
-    if n_weights != (weighting.n_features_ if weighting.kind == "tfidf" else None):
+    if n_weights != (weighting.n_features_ if is_weighted else None):
         file.refuse(f"{name} of {file.name} has {n_weights} weights of words, not one each; the file is damaged.")
     return weighting
 
@@ -623,7 +666,7 @@ def _from_json(text: str) -> dict[str, Any]:
 
 def _to_plain(name: str, value: Any) -> Any:
     if isinstance(value, Weighting):
-        return {"type": "Weighting", "value": value.kind}
+        return {"type": "Weighting", "value": [value.kind, value.min_df, value.max_df]}
     if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
         # A float32 must stay one: the bits of a step depend on it.
         return {"type": value.dtype.name, "value": value.tolist()}
@@ -642,7 +685,7 @@ def _from_plain(value: Any) -> Any:
         return value
     kind, inner = value["type"], value["value"]
     if kind == "Weighting":
-        return Weighting(inner)
+        return Weighting(*inner)
     if kind == "tuple":
         return tuple(_from_plain(item) for item in inner)
     numbers = np.array(inner, dtype=np.dtype(kind))

@@ -204,13 +204,18 @@ def test_predict_from_word_counts(capsys, run_folder, file, tmp_path):
 
 def test_predict_for_networks_and_all_tasks(capsys, run_folder, file, tmp_path):
     newcomers = tmp_path / "new.h5"
-    fs.write_networks(newcomers, [fs.Network(fs.read_networks(file)[0].features[[3, 8]], name="new")])
+    other_words = [*VOCABULARY[::-1], "strange"]
+    counts = fs.read_networks(file)[0].features[[3, 8]].toarray()[:, ::-1]
+    fs.write_networks(newcomers, [fs.Network(np.hstack([counts, [[1], [2]]]), name="new", vocabulary=other_words)])
     output = tmp_path / "links.jsonl"
-    code, out, _ = run(capsys, "predict", run_folder, newcomers, "--task", "all", "-k", 2, "--json", "-o", output)
+    code, out, err = run(capsys, "predict", run_folder, newcomers, "--task", "all", "-k", 2, "--json", "-o", output)
     assert code == 0
+    assert "1 words that the model does not know were left out" in err
     assert not out
     records = [json.loads(line) for line in output.read_text().splitlines()]
     assert len(records) == 2 * 2 * 2
+    itself = next(record for record in records if record["node"] == "0" and record["task"] == "red")
+    assert (itself["neighbour"], itself["distance"]) == ("red3", 0.0)
     fits = [record["fit"] for record in records if record["node"] == "0"]
     assert fits == sorted(fits, reverse=True)
     code, _, err = run(capsys, "predict", run_folder, newcomers, "-o", output)

@@ -110,7 +110,9 @@ def test_linqs_npz_edges_and_text(capsys, tmp_path):
         assert (got["tasks"], got["nodes"], got["links"], got["features"]) == expected
 
 
-STANZA = "Package: {name}\nSource: {name}-src\nVersion: 1\nSection: {section}\nDescription: {text}\nDepends: {depends}\n\n"
+STANZA = (
+    "Package: {name}\nSource: {name}-src\nVersion: 1\nSection: {section}\nDescription: {text}\nDepends: {depends}\n\n"
+)
 
 
 def test_debian(capsys, tmp_path):
@@ -122,7 +124,20 @@ def test_debian(capsys, tmp_path):
     text = "".join(STANZA.format(name=n, section=s, text=t, depends=d) for n, s, t, d in stanzas)
     (tmp_path / "Packages").write_text(text)
     output = tmp_path / "out.h5"
-    code, _, err = run(capsys, "import", "debian", tmp_path / "Packages", "--tasks", "none", "-o", output, "--min-df", "1", "--max-df", "1")
+    code, _, err = run(
+        capsys,
+        "import",
+        "debian",
+        tmp_path / "Packages",
+        "--tasks",
+        "none",
+        "-o",
+        output,
+        "--min-df",
+        "1",
+        "--max-df",
+        "1",
+    )
     assert code == 0, err
     network = fs.read_networks(output)[0]
     assert network.n_nodes == 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from fastspml.cli.output import print_json, print_table
+from fastspml.cli.output import print_json, print_table, say
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,11 +17,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from fastspml.evaluate import hidden_quality
+    from fastspml.leaks import check_leaks
+    from fastspml.network import split_at
     from fastspml.runs import networks_of, open_run
 
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)
     results = hidden_quality(model, networks, options.nodes, options.k)
+    splits = [split_at(network, hidden) for network, hidden in zip(networks, model.hidden_nodes_, strict=True)]
+    for sentence in check_leaks([split.train for split in splits], [split.test for split in splits]):
+        say(sentence)
     if options.json:
         print_json(
             [

@@ -64,12 +64,20 @@ def _row(network: Network) -> dict[str, Any]:
 
 
 def _overlaps(networks: list[Network]) -> list[list[float]]:
-    """Return the share of linked nodes that every two tasks have in common, by node name; zero on the diagonal."""
-    linked = []
-    for network in networks:
-        ends = set(network.adjacency.indices.tolist()) | set(network.degrees.nonzero()[0].tolist())
-        linked.append({network.nodes[i].item() for i in ends} if network.has_node_names else set())
+    """Return the share of linked nodes that every two tasks have in common, by name: Table 2 of the paper."""
+    linked = [_linked_nodes(network) for network in networks]
     return [[len(a & b) / len(a | b) if a is not b and a | b else 0.0 for b in linked] for a in linked]
+
+
+def _linked_nodes(network: Network) -> set[Any]:
+    """Return the names of nodes with a link; where all links leave one node, it is the ego, which is left out."""
+    if not network.has_node_names:
+        return set()
+    sources = set(network.degrees.nonzero()[0].tolist())
+    linked = sources | set(network.adjacency.indices.tolist())
+    if len(sources) == 1:
+        linked -= sources
+    return {network.nodes[i].item() for i in linked}
 
 
 def _show_model(options: argparse.Namespace) -> None:

@@ -51,22 +51,34 @@ def run(options: argparse.Namespace) -> None:
 
 def _newcomers(path: str, model: Any) -> tuple[list[str], Any]:
     """Return the names and attributes of unseen nodes."""
-    from fastspml.evaluate import metric_of
+    import numpy as np
 
+    from fastspml.evaluate import metric_of
+    from fastspml.network import align_vocabulary
+
+    vocabulary = metric_of(model).vocabulary
     if Path(path).suffix in (".h5", ".h5ad", ".hdf5"):
         from fastspml.store import read_networks
 
         network = read_networks(path)[0]
+        if vocabulary is not None and (
+            network.vocabulary is None or not np.array_equal(network.vocabulary, vocabulary)
+        ):
+            network, n_unknown = align_vocabulary(network, vocabulary)
+            _tell_unknown(n_unknown)
         return [str(name) for name in network.nodes.tolist()], network
     from fastspml.readers.counts import read_counts
 
-    vocabulary = metric_of(model).vocabulary
     if vocabulary is None:
         raise ValueError("the model has no vocabulary, so words cannot be matched; hand in a file of networks instead.")
     names, rows, n_unknown = read_counts(path, vocabulary)
+    _tell_unknown(n_unknown)
+    return names, rows
+
+
+def _tell_unknown(n_unknown: int) -> None:
     if n_unknown:
         say(f"{n_unknown} words that the model does not know were left out")
-    return names, rows
 
 
 def _predictions(
