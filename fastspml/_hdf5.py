@@ -296,7 +296,7 @@ def reading(path: str | os.PathLike[str], mapped: bool = False) -> Iterator[Read
     except (UnreadableFile, Warning):
         raise
     except MemoryError as error:
-        raise UnreadableFile(f"{path.name} does not fit into memory; read it on a larger machine.") from error
+        raise UnreadableFile(f"{path.name} does not fit into memory; networks can be read with mapped=True.") from error
     except Exception as error:
         raise UnreadableFile(f"{path.name} is torn or damaged ({_reason(error)}); restore it from a copy.") from error
 

@@ -260,7 +260,7 @@ def test_explain(capsys, run_folder):
             ["predict", "{run}", "{counts}", "--task", "green"],
             "there is no task 'green'; the tasks are red, blue, or all",
         ),
-        (["predict", "{run}", "{bad}"], "1 bad line: bad.txt, line 1: expected word:count, got 'word3:many'"),
+        (["predict", "{run}", "{bad}"], "1 bad line: bad.txt, line 1: word:count is expected, got 'word3:many'"),
         (["explain", "{run}", "red1"], "name two nodes to compare, or none"),
         (["explain", "{run}", "red1", "nobody"], "'red' has no node called 'nobody'"),
         (["explain", "{run}", "--task", "green"], "there is no task 'green'"),

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import fastspml
 from tests import naive
 
@@ -95,15 +97,22 @@ def test_help_needs_no_compiler():
     assert got.stdout.strip().endswith("[]")
 
 
-def test_kernels_work_where_no_cache_can_be_written(tmp_path):
-    """A cache folder below a file cannot be made, not even by root."""
+@pytest.mark.parametrize("hindrance", ["the folder cannot be made", "numba finds no folder"])
+def test_kernels_work_where_no_cache_can_be_written(tmp_path, hindrance):
     (tmp_path / "file").write_text("")
+    environment = {"PATH": "/usr/bin"}
     program = (
         "import fastspml as fs\n"
         "net = fs.synthetic_networks(n_tasks=1, n_nodes=30, n_features=20, words_per_node=4, links_per_node=2)\n"
         "print(fs.SPML(n_iters=3).fit(net).n_iters_)\n"
     )
-    environment = {"NUMBA_CACHE_DIR": str(tmp_path / "file" / "cache"), "PATH": "/usr/bin"}
+    if hindrance == "numba finds no folder":
+        program = (
+            "from numba.core import caching\n"
+            "getattr(caching, 'CacheImpl', getattr(caching, '_CacheImpl', None))._locator_classes = []\n"
+        ) + program
+    else:  # below a file no folder can be made, not even by root
+        environment["NUMBA_CACHE_DIR"] = str(tmp_path / "file" / "cache")
     got = subprocess.run(
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, env=environment, cwd=ROOT.parent
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from fastspml.readers.edges import word_count
 from fastspml.readers.lines import Problems, numbered_lines
 
 
@@ -59,10 +60,6 @@ def _parse(line: str) -> tuple[str, dict[str, float]]:
             raise ValueError('expected JSON like {"node": "anna", "words": {"chess": 2}}') from None
     name, *entries = line.split()
     words: dict[str, float] = {}
-    for entry in entries:
-        word, _, count = entry.rpartition(":") if ":" in entry else (entry, "", "1")
-        try:
-            words[word] = words.get(word, 0.0) + float(count)
-        except ValueError:
-            raise ValueError(f"expected word:count, got {entry!r}") from None
+    for word, count in map(word_count, entries):
+        words[word] = words.get(word, 0.0) + count
     return name, words

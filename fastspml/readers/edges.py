@@ -252,7 +252,7 @@ def _read_words(path: str | Path, problems: Problems, report: Report | None) -> 
             check_name(name, "node")
             if name in nodes:
                 raise ValueError(f"{_shown(name)} stood before; a node has one line only")
-            row = [_word(entry) for entry in entries]
+            row = [word_count(entry) for entry in entries]
         except ValueError as error:
             problems.add(path, number, str(error))
             continue
@@ -271,7 +271,7 @@ def _read_words(path: str | Path, problems: Problems, report: Report | None) -> 
     return _Attributes(_matrix(values, columns, indptr, len(vocabulary)), list(nodes), vocabulary)
 
 
-def _word(entry: str) -> tuple[str, float]:
+def word_count(entry: str) -> tuple[str, float]:
     """Return word and count of an entry; a word may hold colons, the count stands behind the last."""
     word, colon, text = entry.rpartition(":")
     if not colon:
