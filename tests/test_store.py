@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import fastspml as fs
-from fastspml import _hdf5, store
-from fastspml._hdf5 import Reader
+from fastspml.csr import csr_from_parts
+from fastspml.store import common, hdf5, models
+from fastspml.store import networks as stored_networks
+from fastspml.store.hdf5 import Reader
 from tests.conftest import make_network
 
 WORDS = [f"word {f}" for f in range(8)] + ["naïve/\n日本"]
@@ -138,9 +140,9 @@ def test_networks_come_back_in_order(path, networks):
     got = fs.read_networks(path)
     assert [network.name for network in got] == [network.name for network in networks] * 3
     for size in (0, 1, 1000, 1001, 10_001):
-        assert store._numbered(size) == sorted(store._numbered(size))
-        assert [int(name) for name in store._numbered(size)] == list(range(size))
-    assert store._numbered(2) == ["000", "001"]
+        assert common.numbered(size) == sorted(common.numbered(size))
+        assert [int(name) for name in common.numbered(size)] == list(range(size))
+    assert common.numbered(2) == ["000", "001"]
 
 
 @given(
@@ -399,19 +401,19 @@ CANONICAL += [([2, 7, 7, 8, 9], [1.0, 1, 1, 1, 1], True), ([2, 7, 8, 7, 9], [1.0
 @pytest.mark.parametrize(("indices", "data", "expected"), CANONICAL)
 @pytest.mark.parametrize("piece", [1, 2, 3, 100])
 def test_what_is_canonical(monkeypatch, indices, data, expected, piece):
-    monkeypatch.setattr(store, "PIECE", piece)
-    matrix = store.csr_from_parts(np.array(data), np.array(indices), np.array([0, 2, 2, 5]), (3, 10))
-    assert store._is_canonical(matrix) is expected
+    monkeypatch.setattr(stored_networks, "PIECE", piece)
+    matrix = csr_from_parts(np.array(data), np.array(indices), np.array([0, 2, 2, 5]), (3, 10))
+    assert stored_networks._is_canonical(matrix) is expected
 
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 100])
 def test_self_links_are_found_in_every_piece(monkeypatch, piece):
-    monkeypatch.setattr(store, "PIECE", piece)
-    assert store._is_links(make_network().adjacency)
+    monkeypatch.setattr(stored_networks, "PIECE", piece)
+    assert stored_networks._is_links(make_network().adjacency)
     for i in range(4):
         links = np.array([[0, 1, 1, 0], [0, 0, 0, 0], [1, 1, 0, 1], [1, 0, 0, 0]], dtype=bool)
         links[i, i] = True
-        assert not store._is_links(sparse.csr_array(links))
+        assert not stored_networks._is_links(sparse.csr_array(links))
 
 
 def change(path, **arrays):
@@ -629,7 +631,7 @@ def test_texts_of_a_damaged_h5ad_file_do_not_hang_hdf5(tmp_path):
     """An object of no size in a heap of texts, where HDF5 would look for the next one at the same place for ever."""
     path = tmp_path / "a.h5ad"
     write_h5ad(path, make_plain(nodes=[f"a node with a long name {i:02d}" for i in range(14)]))
-    assert _hdf5.longest_in_heaps(path) == len("a node with a long name 00")
+    assert hdf5.longest_in_heaps(path) == len("a node with a long name 00")
     whole = path.read_bytes()
     first_object = whole.index(b"GCOL") + 16
     for name, number, size in [("free.h5ad", 0, 0), ("overflow.h5ad", 1, 2**64 - 16)]:
@@ -703,9 +705,9 @@ def replace(file, place, **options):
 def sign(file, place, values):
     """Make the checksums true for other values, as someone who means harm would."""
     is_text = values.dtype.kind == "S"
-    checksum = _hdf5.checksum_of_texts([values.item()]) if is_text else _hdf5.checksum_of_array(values)
-    _hdf5.set_text(file[place], "checksum", checksum)
-    _hdf5.set_text(file, "checksum", _hdf5.seal(file, lambda group, name: group[name]))
+    checksum = hdf5.checksum_of_texts([values.item()]) if is_text else hdf5.checksum_of_array(values)
+    hdf5.set_text(file[place], "checksum", checksum)
+    hdf5.set_text(file, "checksum", hdf5.seal(file, lambda group, name: group[name]))
 
 
 def soft_link(file):
@@ -933,7 +935,7 @@ def test_gzipped_zeros_of_an_honest_size_are_read(path):
 
 def test_what_does_not_fit_into_memory_is_refused(path, monkeypatch):
     fs.write_networks(path, make_plain())
-    monkeypatch.setattr(_hdf5, "available_memory", lambda: 1000.0)
+    monkeypatch.setattr(hdf5, "available_memory", lambda: 1000.0)
     with pytest.raises(ValueError, match=r"nets.h5 takes more than 0.0 GB .* can be read with mapped=True"):
         fs.read_networks(path)
     assert len(fs.read_networks(path, mapped=True)) == 1
@@ -943,7 +945,7 @@ def test_pieces_larger_than_memory_are_refused(path, monkeypatch):
     fs.write_networks(path, fs.Network(np.eye(3)))
     with h5py.File(path, "r+") as file:
         replace(file, DATA, data=np.ones(3), chunks=(10**5,), maxshape=(None,), compression="gzip")
-    monkeypatch.setattr(_hdf5, "available_memory", lambda: 10_000.0)
+    monkeypatch.setattr(hdf5, "available_memory", lambda: 10_000.0)
     with pytest.raises(ValueError, match="nets.h5 takes more than 0.0 GB up to networks/000/X/data"):
         fs.read_networks(path, verify=False)
 
@@ -979,7 +981,7 @@ def test_a_file_that_comes_up_meanwhile_is_not_overwritten(path, monkeypatch, ha
         path.write_text("came first")
         return "00000000"
 
-    monkeypatch.setattr(_hdf5, "seal", other_first)
+    monkeypatch.setattr(hdf5, "seal", other_first)
     if not has_hard_links:
         monkeypatch.setattr(os, "link", no_link)
     with pytest.raises(FileExistsError, match="nets.h5 exists already"):
@@ -1126,8 +1128,8 @@ def assert_same_model(got, expected):
             assert getattr(got.state_, part) is None
         else:
             assert_same_array(getattr(got.state_, part), getattr(expected.state_, part))
-    assert len(store._metrics(got)) == len(store._metrics(expected))
-    for one, other in zip(store._metrics(got), store._metrics(expected), strict=True):
+    assert len(models._metrics(got)) == len(models._metrics(expected))
+    for one, other in zip(models._metrics(got), models._metrics(expected), strict=True):
         assert_same_metric(one, other)
 
 
@@ -1161,7 +1163,7 @@ def test_a_model_that_weights_keeps_its_weighting_and_vocabulary(path, kind):
     fs.save_model(path, model)
     got = fs.load_model(path)
     assert_same_model(got, model)
-    metrics = store._metrics(got)
+    metrics = models._metrics(got)
     assert all(metric.takes_counts for metric in metrics)
     assert all(metric.weighting is got.weighting_ for metric in metrics)
     assert all(metric.vocabulary is got.vocabulary_ for metric in metrics)

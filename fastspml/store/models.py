@@ -1,0 +1,268 @@
+"""Models as HDF5 files, with everything that training needs to go on.
+
+A file holds a group ``learner`` or ``metric``, with the members that `_write_learner` and `_write_metric` give it.
+Functions that write take (file, parent, name, value), those that read take (file, parent, name).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from fastspml.learner import Learner, State
+from fastspml.metric import DiagonalMetric, FullMetric, Metric
+from fastspml.mtspml import MTSPML
+from fastspml.spml import SPML
+from fastspml.store.common import (
+    MODEL,
+    check_format,
+    read_floats,
+    read_if_there,
+    read_list,
+    read_positions,
+    read_weighting,
+    write_format,
+    write_list,
+    write_positions,
+    write_weighting,
+)
+from fastspml.store.hdf5 import Reader, Writer, reading, writing
+from fastspml.weighting import Weighting
+
+
+def save_model(path: str | os.PathLike[str], model: SPML | MTSPML | Metric, overwrite: bool = False) -> None:
+    """Save a learner, fitted or not, or a metric, to an HDF5 file, which appears complete or not at all.
+
+    Parameters
+    ----------
+    path : str or path
+    model : SPML, MTSPML or Metric
+        Of a fit that `progress` stopped, everything is kept that `resume` needs.
+    overwrite : bool
+        Whether a file that exists may be replaced; it stays as it was until the new one is complete.
+    """
+    if type(model) not in (SPML, MTSPML, DiagonalMetric, FullMetric):
+        raise TypeError(f"save_model saves an SPML, an MTSPML or a Metric; got {type(model).__name__}.")
+    with writing(path, overwrite) as file:
+        write_format(file, MODEL)
+        if isinstance(model, Metric):
+            _write_metric(file, file.root, "metric", model)
+        else:
+            _write_learner(file, file.root, "learner", model)
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Load what `save_model` saved: the same numbers, bit for bit, and nothing computed anew.
+
+    Returns
+    -------
+    SPML, MTSPML or Metric
+    """
+    with reading(path) as file:
+        check_format(file, MODEL)
+        file.verify()
+        if file.find(file.root, "metric") is not None:
+            return _read_metric(file, file.root, "metric")
+        return _read_learner(file, file.root, "learner")
+
+
+def _write_learner(file: Writer, parent: Any, name: str, model: Any) -> None:
+    group = file.group(parent, name)
+    file.text(group, "kind", type(model).__name__)
+    file.text(group, "parameters", _to_json(model.get_params()))
+    if getattr(model, "hidden_nodes_", None) is not None:
+        write_list(file, group, "hidden_nodes", model.hidden_nodes_, write_positions)
+    if getattr(model, "n_nodes_", None) is not None:
+        file.array(group, "n_nodes", np.array(model.n_nodes_, dtype=np.int64))
+    if not hasattr(model, "state_"):
+        return
+    _check_learned(model)
+    file.array(group, "n_features", model.n_features_)
+    file.texts(group, "task_names", model.task_names_)
+    if model.vocabulary_ is not None:
+        file.shared(group, "vocabulary", model.vocabulary_, Writer.labels)
+    for part in ("weighting", "network_weighting"):
+        if getattr(model, f"{part}_") is not None:
+            file.shared(group, part, getattr(model, f"{part}_"), write_weighting)
+    _write_state(file, group, "state", model.state_)
+    if isinstance(model, SPML):
+        _write_metric(file, group, "metric", model.metric_)
+        return
+    _write_metric(file, group, "common_metric", model.common_metric_)
+    write_list(file, group, "task_metrics", model.task_metrics_, _write_metric)
+    if model._combined is not None:
+        write_list(file, group, "combined_metrics", model._combined, _write_metric)
+
+
+def _read_learner(file: Reader, parent: Any, name: str) -> Learner:
+    group = file.group(parent, name)
+    kind = file.text(group, "kind")
+    if kind not in ("SPML", "MTSPML"):
+        file.refuse(f"{file.name} holds a model of kind {kind!r}, expected SPML or MTSPML; upgrade fastspml.")
+    with file.checking("parameters"):
+        model: Any = {"SPML": SPML, "MTSPML": MTSPML}[kind](**_from_json(file.text(group, "parameters")))
+    if file.find(group, "hidden_nodes") is not None:
+        model.hidden_nodes_ = read_list(file, group, "hidden_nodes", read_positions)
+    if file.find(group, "n_nodes") is not None:
+        model.n_nodes_ = read_positions(file, group, "n_nodes").tolist()
+    if file.find(group, "state") is None:
+        return model
+    model.n_features_ = file.number(group, "n_features")
+    model.task_names_ = file.texts(group, "task_names").tolist()
+    model.vocabulary_ = read_if_there(file, group, "vocabulary", Reader.labels)
+    model.weighting_ = read_if_there(file, group, "weighting", read_weighting)
+    model.network_weighting_ = read_if_there(file, group, "network_weighting", read_weighting)
+    model.state_ = _read_state(file, group, "state")
+    model.n_iters_ = model.state_.iteration
+    model.violations_ = model.state_.violations
+    if kind == "SPML":
+        model.metric_ = _read_metric(file, group, "metric")
+        model.violations_ = model.violations_[:, 0]
+    else:
+        model.common_metric_ = _read_metric(file, group, "common_metric")
+        model.task_metrics_ = read_list(file, group, "task_metrics", _read_metric)
+        has_combined = file.find(group, "combined_metrics") is not None
+        model._combined = read_list(file, group, "combined_metrics", _read_metric) if has_combined else None
+    with file.checking("the state"):
+        _check_learned(model)
+    return model
+
+
+def _check_learned(model: Any) -> None:
+    """Refuse parts that do not belong together: training would go on with them beyond the end of an array."""
+    state, n_features, n_tasks = model.state_, model.n_features_, len(model.task_names_)
+    if (state.columns is not None) != (model.form == "full"):
+        raise ValueError(f"the model was not fitted with metric={model.form!r}; set that back, or fit it again.")
+    n_metrics, n_pools = (1, 1) if model._is_pooled else (n_tasks + 1, n_tasks)
+    n_entries = n_features
+    if state.columns is not None:
+        _check_columns(state.columns, n_features)
+        n_entries = len(state.columns) * (len(state.columns) + 1) // 2
+    if not (
+        getattr(model, "n_iters_", None) == state.iteration
+        and state.violations.shape == (state.iteration, n_pools)
+        and state.totals.shape == (n_entries, n_metrics)
+        and state.moments.shape in ((0, n_metrics), (n_entries, n_metrics))
+        and len(_metrics(model)) in (n_metrics, n_metrics + n_tasks)
+        and all(metric.n_features == n_features for metric in _metrics(model))
+        and (model.vocabulary_ is None or len(model.vocabulary_) == n_features)
+        and all(w is None or w.n_features_ == n_features for w in (model.weighting_, model.network_weighting_))
+    ):
+        raise ValueError(
+            "the parts of the model do not belong together, as in the middle of a fit or after one that failed; "
+            "let progress return True and save then, or fit it again."
+        )
+
+
+def _check_columns(columns: np.ndarray, n_features: int) -> None:
+    if len(columns) and (columns[0] < 0 or columns[-1] >= n_features or (np.diff(columns) <= 0).any()):
+        raise ValueError(f"columns of a full metric must rise from 0 to {n_features - 1} at most.")
+
+
+def _metrics(model: Any) -> list[Metric]:
+    if isinstance(model, SPML):
+        return [model.metric_]
+    return [model.common_metric_, *model.task_metrics_, *(model._combined or [])]
+
+
+def _write_state(file: Writer, parent: Any, name: str, state: State) -> None:
+    group = file.group(parent, name)
+    for part in ("iteration", "totals", "moments", "harmonic", "violations"):
+        file.array(group, part, getattr(state, part))
+    work = file.group(group, "work")
+    for counter, count in state.work.items():
+        file.array(work, counter, count)
+    if state.columns is not None:
+        file.shared(group, "columns", state.columns, write_positions)
+
+
+def _read_state(file: Reader, parent: Any, name: str) -> State:
+    group = file.group(parent, name)
+    work = file.group(group, "work")
+    return State(
+        iteration=file.number(group, "iteration"),
+        totals=read_floats(file, group, "totals", ndim=2),
+        moments=read_floats(file, group, "moments", ndim=2),
+        harmonic=file.number(group, "harmonic", kinds="f"),
+        violations=file.array(group, "violations", ndim=2, kinds="iu").astype(np.int64, copy=False),
+        work={counter: file.number(work, counter) for counter in file.members(work)},
+        columns=read_if_there(file, group, "columns", read_positions),
+    )
+
+
+def _write_metric(file: Writer, parent: Any, name: str, metric: Metric) -> None:
+    group = file.group(parent, name)
+    if isinstance(metric, FullMetric):
+        file.array(group, "block", metric.block)
+        file.shared(group, "columns", metric.columns, write_positions)
+        file.array(group, "n_features", metric.n_features)
+        file.array(group, "rest", float(metric.rest))
+    else:
+        file.array(group, "weights", metric.diagonal_entries)
+    file.array(group, "takes_counts", bool(metric.takes_counts))
+    if metric.vocabulary is not None:
+        file.shared(group, "vocabulary", metric.vocabulary, Writer.labels)
+    if metric.weighting is not None:
+        file.shared(group, "weighting", metric.weighting, write_weighting)
+
+
+def _read_metric(file: Reader, parent: Any, name: str) -> Metric:
+    group = file.group(parent, name)
+    context = {
+        "vocabulary": read_if_there(file, group, "vocabulary", Reader.labels),
+        "weighting": read_if_there(file, group, "weighting", read_weighting),
+        "takes_counts": file.number(group, "takes_counts", kinds="b"),
+    }
+    if file.find(group, "weights") is not None:
+        with file.checking(name):
+            return DiagonalMetric(read_floats(file, group, "weights"), **context)
+    block, columns = read_floats(file, group, "block", ndim=2), file.once(group, "columns", read_positions)
+    n_features, rest = file.number(group, "n_features"), file.number(group, "rest", kinds="f")
+    if block.shape != (len(columns), len(columns)):
+        file.refuse(f"{name} of {file.name} has a block {block.shape} for {len(columns)} columns; it is damaged.")
+    with file.checking(name):
+        _check_columns(columns, n_features)
+        return FullMetric(block, columns, n_features, rest, **context)
+
+
+# ---- parameters -----------------------------------------------------------------------------------------------------
+
+
+def _to_json(params: dict[str, Any]) -> str:
+    """Return parameters as JSON; what JSON does not know becomes {"type": ..., "value": ...}, so that it comes back."""
+    return json.dumps({name: _to_plain(name, value) for name, value in params.items()})
+
+
+def _from_json(text: str) -> dict[str, Any]:
+    return {name: _from_plain(value) for name, value in json.loads(text).items()}
+
+
+def _to_plain(name: str, value: Any) -> Any:
+    if isinstance(value, Weighting):
+        return {"type": "Weighting", "value": [value.kind, value.min_df, value.max_df]}
+    if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
+        # A float32 must stay one: the bits of a step depend on it.
+        return {"type": value.dtype.name, "value": value.tolist()}
+    if isinstance(value, (list, tuple)):
+        items = [_to_plain(name, item) for item in value]
+        return items if isinstance(value, list) else {"type": "tuple", "value": items}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"parameter {name} is a {type(value).__name__}, which cannot be saved; give plain numbers or text.")
+
+
+def _from_plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_from_plain(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kind, inner = value["type"], value["value"]
+    if kind == "Weighting":
+        return Weighting(*inner)
+    if kind == "tuple":
+        return tuple(_from_plain(item) for item in inner)
+    numbers = np.array(inner, dtype=np.dtype(kind))
+    return numbers if numbers.ndim else numbers[()]
