@@ -452,6 +452,15 @@ def test_what_is_not_canonical_is_mended_but_never_mapped(path, arrays):
         assert got.n_links == (1 if "obsp__links__data" in arrays else 2)
 
 
+def test_a_link_is_true_in_one_way_only(path):
+    """A byte that is neither 0 nor 1 counts as True, but sums of such would not be numbers of links."""
+    fs.write_networks(path, make_plain())
+    flip(path, "networks/000/obsp/links/data")
+    with pytest.raises(ValueError, match="obsp/links of nets.h5 is not canonical"):
+        fs.read_networks(path, mapped=True)
+    assert_same_network(fs.read_networks(path, verify=False)[0], make_plain())
+
+
 @pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize(
     ("arrays", "match"),

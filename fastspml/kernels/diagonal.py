@@ -133,13 +133,14 @@ def add_diagonal(indptr, indices, j, l, first, last, own, share, harmonic, grads
 
 
 @kernel
-def clip_entry(flat_totals, flat_moments, entry, floor, harmonic):
-    """Raise one total to its floor, in place."""
-    lack = floor - flat_totals[entry]
+def clip_entry(totals, moments, entry, floors, harmonic):
+    """Raise one total to the floor of its column, in place; entries are numbered row by row."""
+    f, c = entry // np.uint64(len(floors)), entry % np.uint64(len(floors))
+    lack = floors[c] - totals[f, c]
     if lack > 0.0:
-        flat_totals[entry] = floor
-        if flat_moments.size > 0:
-            flat_moments[entry] += lack * harmonic
+        totals[f, c] = floors[c]
+        if moments.size > 0:
+            moments[f, c] += lack * harmonic
 
 
 @kernel
@@ -149,13 +150,12 @@ def clip_diagonal(first, last, floors, harmonic, totals, moments, touched):
     A weight is prior + V / (reg t), so its floor 0 is V = -prior reg t. That floor only sinks as t grows: what was not
     touched since the last projection cannot be below it, and only the touched entries are looked at.
     """
-    n_columns = np.uint64(totals.shape[1])
-    flat_totals, flat_moments = totals.ravel(), moments.ravel()
+    n_columns = np.uint64(len(floors))
     n_touched = touched[ZERO]
     if n_touched < np.uint64(touched.size):
         for k in range(ONE, n_touched + ONE):
-            clip_entry(flat_totals, flat_moments, touched[k], floors[touched[k] % n_columns], harmonic)
+            clip_entry(totals, moments, touched[k], floors, harmonic)
     else:
         for entry in range(first * n_columns, last * n_columns):
-            clip_entry(flat_totals, flat_moments, entry, floors[entry % n_columns], harmonic)
+            clip_entry(totals, moments, entry, floors, harmonic)
     touched[ZERO] = ZERO

@@ -28,10 +28,11 @@ EDITION = _edition()
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a kernel that releases the GIL, and keep it on disk where some cache folder can be written.
 
-    No fastmath: sums run in written order, which the promise of equal bits rests on.
+    No fastmath: sums run in written order, which the promise of equal bits rests on. Divisions are not tested for zero
+    (error_model): divisors are counts that are checked beforehand.
     """
     function.__qualname__ = f"{function.__qualname__}_{EDITION}"
     try:
-        return njit(cache=True, nogil=True)(function)
+        return njit(cache=True, nogil=True, error_model="numpy")(function)
     except RuntimeError:  # numba found no folder that it may write to: compile in every process instead
-        return njit(nogil=True)(function)
+        return njit(nogil=True, error_model="numpy")(function)
