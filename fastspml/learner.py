@@ -168,8 +168,9 @@ class Learner(RanksByMetric):
                 f"this model was trained on {', '.join(self.task_names_)} with {self.n_features_} features; "
                 f"it can go on with those only, got {', '.join(names)} with {networks[0].n_features}."
             )
-        n_metrics = len(self._regs(len(networks)))
-        if self.state_.totals.shape[1] != n_metrics or bool(len(self.state_.moments)) != self.average:
+        state, n_metrics = self.state_, len(self._regs(len(networks)))
+        before = (state.columns is not None, state.totals.shape[1], len(state.moments) > 0)
+        if before != (self.form == "full", n_metrics, bool(self.average)):
             raise ValueError("metric, average and the number of tasks cannot change when training goes on.")
         if self.state_.iteration > self.n_iters:
             raise ValueError(

@@ -237,6 +237,11 @@ def test_mistakes_cost_a_sentence(network, networks):
         fs.SPML().objective(network)
     with pytest.raises(ValueError, match="it can go on with those only"):
         fs.MTSPML(n_iters=2).fit(networks).resume(networks[:2])
+    for changed in ({"metric": "full"}, {"average": True}):
+        with pytest.raises(ValueError, match="metric, average and the number of tasks cannot change when training goes on"):
+            fs.SPML(n_iters=2).fit(network).set_params(n_iters=4, **changed).resume(network)
+    with pytest.raises(ValueError, match="has come to iteration 2 already, beyond n_iters=1"):
+        fs.SPML(n_iters=2).fit(network).set_params(n_iters=1).resume(network)
     with pytest.raises(ValueError, match="the model has 4 tasks, but 1 networks came"):
         fs.MTSPML(n_iters=2).fit(networks).objective(network)
     with pytest.raises(ValueError, match="n_triplets must be a positive integer or None"):
