@@ -18,7 +18,7 @@ from bench.machine import RESULTS, write_results
 from fastspml.cli import main as fastspml
 
 README = Path(__file__).parent.parent / "README.md"
-MARKERS = ("o", "s", "^", "D", "v", "P")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 def run_demo() -> dict[str, Any]:
@@ -45,10 +45,9 @@ def draw(results: dict[str, Any], path: Path) -> None:
         axes.barh(row, method["mean"], color="#4a6fa5" if is_ours else "#c9ced6", height=0.62, zorder=1)
         for task, auc in enumerate(method["auc"]):
             label = results["tasks"][task] if row == 0 else None
-            axes.plot(
-                auc, row, MARKERS[task % len(MARKERS)], color="black", fillstyle="none", ms=6, label=label, zorder=2
-            )
-        axes.text(0.505, row, f"{method['mean']:.3f}", va="center", fontsize=9, color="white" if is_ours else "black")
+            marker = MARKERS[task % len(MARKERS)]
+            axes.plot(auc, row, marker, color="black", mfc="white", ms=6, ls="none", label=label, zorder=2)
+        axes.text(0.99, row, f"{method['mean']:.3f}", va="center", ha="right", fontsize=9)
     axes.set_yticks(range(len(methods)), [method["method"] for method in methods])
     axes.invert_yaxis()
     axes.set_xlim(0.5, 1.0)
