@@ -238,7 +238,9 @@ def test_mistakes_cost_a_sentence(network, networks):
     with pytest.raises(ValueError, match="it can go on with those only"):
         fs.MTSPML(n_iters=2).fit(networks).resume(networks[:2])
     for changed in ({"metric": "full"}, {"average": True}):
-        with pytest.raises(ValueError, match="metric, average and the number of tasks cannot change when training goes on"):
+        with pytest.raises(
+            ValueError, match="metric, average and the number of tasks cannot change when training goes on"
+        ):
             fs.SPML(n_iters=2).fit(network).set_params(n_iters=4, **changed).resume(network)
     with pytest.raises(ValueError, match="has come to iteration 2 already, beyond n_iters=1"):
         fs.SPML(n_iters=2).fit(network).set_params(n_iters=1).resume(network)

@@ -20,9 +20,11 @@ from scipy import sparse
 
 import fastspml as fs
 from fastspml.csr import csr_from_parts
-from fastspml.store import common, hdf5, models
+from fastspml.store import checksums, common, models
 from fastspml.store import networks as stored_networks
-from fastspml.store.hdf5 import Reader
+from fastspml.store import reading as store_reading
+from fastspml.store import writing as store_writing
+from fastspml.store.reading import Reader
 from tests.conftest import make_network
 
 WORDS = [f"word {f}" for f in range(8)] + ["naïve/\n日本"]
@@ -640,7 +642,7 @@ def test_texts_of_a_damaged_h5ad_file_do_not_hang_hdf5(tmp_path):
     """An object of no size in a heap of texts, where HDF5 would look for the next one at the same place for ever."""
     path = tmp_path / "a.h5ad"
     write_h5ad(path, make_plain(nodes=[f"a node with a long name {i:02d}" for i in range(14)]))
-    assert hdf5.longest_in_heaps(path) == len("a node with a long name 00")
+    assert store_reading.longest_in_heaps(path) == len("a node with a long name 00")
     whole = path.read_bytes()
     first_object = whole.index(b"GCOL") + 16
     for name, number, size in [("free.h5ad", 0, 0), ("overflow.h5ad", 1, 2**64 - 16)]:
@@ -714,9 +716,9 @@ def replace(file, place, **options):
 def sign(file, place, values):
     """Make the checksums true for other values, as someone who means harm would."""
     is_text = values.dtype.kind == "S"
-    checksum = hdf5.checksum_of_texts([values.item()]) if is_text else hdf5.checksum_of_array(values)
-    hdf5.set_text(file[place], "checksum", checksum)
-    hdf5.set_text(file, "checksum", hdf5.seal(file, lambda group, name: group[name]))
+    checksum = checksums.checksum_of_texts([values.item()]) if is_text else checksums.checksum_of_array(values)
+    store_writing.set_text(file[place], "checksum", checksum)
+    store_writing.set_text(file, "checksum", checksums.seal(file, lambda group, name: group[name]))
 
 
 def soft_link(file):
@@ -944,7 +946,7 @@ def test_gzipped_zeros_of_an_honest_size_are_read(path):
 
 def test_what_does_not_fit_into_memory_is_refused(path, monkeypatch):
     fs.write_networks(path, make_plain())
-    monkeypatch.setattr(hdf5, "available_memory", lambda: 1000.0)
+    monkeypatch.setattr(store_reading, "available_memory", lambda: 1000.0)
     with pytest.raises(ValueError, match=r"nets.h5 takes more than 0.0 GB .* can be read with mapped=True"):
         fs.read_networks(path)
     assert len(fs.read_networks(path, mapped=True)) == 1
@@ -954,7 +956,7 @@ def test_pieces_larger_than_memory_are_refused(path, monkeypatch):
     fs.write_networks(path, fs.Network(np.eye(3)))
     with h5py.File(path, "r+") as file:
         replace(file, DATA, data=np.ones(3), chunks=(10**5,), maxshape=(None,), compression="gzip")
-    monkeypatch.setattr(hdf5, "available_memory", lambda: 10_000.0)
+    monkeypatch.setattr(store_reading, "available_memory", lambda: 10_000.0)
     with pytest.raises(ValueError, match="nets.h5 takes more than 0.0 GB up to networks/000/X/data"):
         fs.read_networks(path, verify=False)
 
@@ -990,7 +992,7 @@ def test_a_file_that_comes_up_meanwhile_is_not_overwritten(path, monkeypatch, ha
         path.write_text("came first")
         return "00000000"
 
-    monkeypatch.setattr(hdf5, "seal", other_first)
+    monkeypatch.setattr(store_writing, "seal", other_first)
     if not has_hard_links:
         monkeypatch.setattr(os, "link", no_link)
     with pytest.raises(FileExistsError, match="nets.h5 exists already"):

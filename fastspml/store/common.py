@@ -10,7 +10,8 @@ from scipy import sparse
 
 from fastspml import __version__
 from fastspml.network import Network
-from fastspml.store.hdf5 import Reader, Writer, set_text
+from fastspml.store.reading import Reader
+from fastspml.store.writing import Writer, set_text
 from fastspml.weighting import Weighting
 
 FORMAT_VERSION = 1

@@ -29,7 +29,8 @@ from fastspml.store.common import (
     write_positions,
     write_weighting,
 )
-from fastspml.store.hdf5 import Reader, Writer, reading, writing
+from fastspml.store.reading import Reader, reading
+from fastspml.store.writing import Writer, writing
 from fastspml.weighting import Weighting
 
 

@@ -36,7 +36,8 @@ from fastspml.store.common import (
     write_names,
     write_weighting,
 )
-from fastspml.store.hdf5 import Reader, Writer, reading, writing
+from fastspml.store.reading import Reader, reading
+from fastspml.store.writing import Writer, writing
 
 # Entries of a matrix that are looked at together, so that checking a mapped one takes little memory.
 PIECE = 2**20

@@ -1,0 +1,72 @@
+"""Checksums of what is stored, and the little that both reading and writing ask of HDF5."""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import h5py
+import numpy as np
+
+# An attribute of more numbers than this is none of ours: the longest is the shape of a matrix.
+LONGEST_ATTRIBUTE = 16
+
+
+def checksum_of_array(values: np.ndarray) -> str:
+    """Return the CRC-32 of an array's bytes as 8 hex digits."""
+    return f"{zlib.crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data):08x}"
+
+
+def checksum_of_texts(texts: Sequence[bytes]) -> str:
+    """Return the CRC-32 of UTF-8 texts joined by NUL as 8 hex digits."""
+    return f"{zlib.crc32(bytes([0]).join(texts)):08x}"
+
+
+def seal(root: h5py.Group, child: Callable[[h5py.Group, str], Any]) -> str:
+    """Return a checksum over the paths, checksums, shapes and types of all arrays, so that a missing one shows.
+
+    ``child`` opens a member of a group. A group that stands in several places is entered once: links may form circles.
+    """
+    lines: list[str] = []
+    first_path: dict[int, str] = {}
+    waiting = [("", root)]
+    while waiting:
+        path, group = waiting.pop()
+        first = first_path.setdefault(address(group), path)
+        if first != path:
+            lines.append(f"{path} is {first}")
+            continue
+        lines.append(f"{path} {attribute(group, 'shape')}")
+        for name in sorted(group):
+            node = child(group, name)
+            if isinstance(node, h5py.Group):
+                waiting.append((f"{path}/{name}", node))
+            elif isinstance(node, h5py.Dataset):
+                lines.append(f"{path}/{name} {attribute(node, 'checksum')} {node.shape} {node.dtype.str}")
+    return checksum_of_texts([line.encode(errors="surrogateescape") for line in lines])
+
+
+def address(node: Any) -> int:
+    return h5py.h5o.get_info(node.id).addr
+
+
+def attribute(node: Any, name: str) -> Any:
+    """Return an attribute that is a text of fixed size, a whole number or a tuple of some; None if it is no such."""
+    if name not in node.attrs:
+        return None
+    header = node.attrs.get_id(name)
+    if header.dtype.kind == "S" and header.shape == ():
+        return node.attrs[name].decode()
+    if header.dtype.kind in "iu" and math.prod(header.shape) <= LONGEST_ATTRIBUTE:
+        numbers = np.asarray(node.attrs[name]).tolist()
+        return tuple(numbers) if isinstance(numbers, list) else numbers
+    return None
+
+
+def reason(error: Exception) -> str:
+    """Return what the system said, which stands somewhere in the long report of HDF5, or the beginning of that."""
+    said = re.search("error message = '([^']*)'", str(error))
+    return said.group(1) if said else (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
