@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -37,3 +40,12 @@ def networks() -> list[Network]:
 def dense(network: Network) -> tuple[np.ndarray, np.ndarray]:
     """Return attributes and links as dense float64 arrays."""
     return network.features.toarray().astype(np.float64), network.adjacency.toarray().astype(int)
+
+
+def shared_data(name: str) -> Path:
+    """Return the folder of a public data set, or skip the test where it is missing."""
+    root = os.environ.get("FASTSPML_DATA") or Path(__file__).parent.parent.parent / "shared" / "data"
+    folder = Path(root) / name
+    if not folder.is_dir():
+        pytest.skip(f"the data set {name} is not on this machine (FASTSPML_DATA names its folder)")
+    return folder

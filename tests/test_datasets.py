@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from pathlib import Path
 
@@ -13,9 +12,9 @@ import pytest
 import fastspml as fs
 from fastspml import datasets
 from fastspml.readers.debian import read_debian
+from tests.conftest import shared_data
 
 BOX = Path(__file__).parent.parent / "data"
-SNAPSHOT = Path(os.environ.get("FASTSPML_DATA", BOX.parent.parent / "shared" / "data")) / "debian-bookworm"
 
 
 def test_the_readme_counts_what_is_there():
@@ -39,11 +38,11 @@ def test_what_is_not_in_the_box():
         datasets.path("cora.h5")
 
 
-@pytest.mark.skipif(not SNAPSHOT.is_dir(), reason="the snapshot of Debian's package index is not here")
 def test_the_box_can_be_made_again():
+    snapshot = shared_data("debian-bookworm")
     made = read_debian(
-        SNAPSHOT / "Packages.xz",
-        SNAPSHOT / "Translation-en.xz",
+        snapshot / "Packages.xz",
+        snapshot / "Translation-en.xz",
         sections=["admin", "net", "science", "sound", "text", "utils", "x11"],
         max_degree=100,
     )

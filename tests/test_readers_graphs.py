@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import time
 import zlib
 from pathlib import Path
@@ -17,15 +16,7 @@ from fastspml.readers.linqs import read_linqs
 from fastspml.readers.matlab import read_matlab
 from fastspml.readers.npz import read_npz
 from fastspml.readers.snap_ego import read_snap_ego
-
-
-def shared_data(name: str) -> Path:
-    """Return a folder of the public data sets, or skip the test."""
-    root = os.environ.get("FASTSPML_DATA") or Path(__file__).parent.parent.parent / "shared" / "data"
-    folder = Path(root) / name
-    if not folder.exists():
-        pytest.skip(f"the data set {name} is not on this machine (FASTSPML_DATA names its folder)")
-    return folder
+from tests.conftest import shared_data
 
 
 def links_of(network) -> set[tuple]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
-import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,15 +16,7 @@ from fastspml.readers.debian import read_debian
 from fastspml.readers.edges import read_edges
 from fastspml.readers.text import read_text
 from fastspml.readers.tokens import count_words
-
-
-def shared_data(name: str) -> Path:
-    """Return the folder of a public data set, or skip the test where it is missing."""
-    root = os.environ.get("FASTSPML_DATA") or Path(__file__).parent.parent.parent / "shared" / "data"
-    folder = Path(root) / name
-    if not folder.is_dir():
-        pytest.skip(f"the data set {name} is not on this machine (FASTSPML_DATA names its folder)")
-    return folder
+from tests.conftest import shared_data
 
 
 def write(path: Path, content: str | bytes) -> Path:
