@@ -30,6 +30,8 @@ _HOMES = {
     "check_leaks": "leaks",
     "LinkIndex": "predict",
     "connect": "predict",
+    "select": "selection",
+    "Selection": "selection",
 }
 _MODULES = ("baselines", "datasets")
 

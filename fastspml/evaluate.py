@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -54,6 +54,49 @@ class LinkQuality:
         }
 
 
+class HiddenLinks:
+    """The links of nodes that are to be predicted, ready to be ranked by any number of scorers.
+
+    Parameters are those of `link_quality`.
+    """
+
+    def __init__(self, network: Network, nodes: Any, candidates: Any = None) -> None:
+        self.network = network
+        self.nodes = network.positions(nodes).astype(np.uint64)
+        self._is_candidate = np.ones(network.n_nodes, dtype=bool)
+        if candidates is not None:
+            self._is_candidate[:] = False
+            self._is_candidate[network.positions(candidates)] = True
+        self._scores: NodeScores | None = None
+
+    def quality(self, scorer: Metric | Scorer | Any, k: int = 10) -> LinkQuality:
+        """Rank all candidates for each of the nodes, and compare with the node's links."""
+        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+            raise ValueError(f"k must be a positive integer, got {k!r}.")
+        node_scores = self._node_scores(scorer)
+        adj_indptr, adj_indices, _ = as_kernel_csr(self.network.adjacency)
+        quality = np.empty((len(self.nodes), 4))
+        done = 0
+        for block in blocks(self.nodes, self.network.n_nodes):
+            part = quality[done : done + len(block)]
+            ranking.link_quality(node_scores(block), block, adj_indptr, adj_indices, self._is_candidate, k, part)
+            done += len(block)
+        return LinkQuality(*quality.T)
+
+    def _node_scores(self, scorer: Any) -> Callable[[np.ndarray], np.ndarray]:
+        if isinstance(scorer, (Metric, RanksByMetric)):
+            metric, scores = metric_of(scorer, self.network), self._scores
+            # The inverted index does not depend on the metric's numbers, so it is built once.
+            scores = scores.under(metric) if scores and scores.fits(metric) else NodeScores(metric, self.network)
+            self._scores = scores
+            return scores.node_scores
+        if hasattr(scorer, "scores"):
+            return _negated(scorer, self.network)
+        raise TypeError(
+            f"scorer must be a Metric, a fitted model or have a method scores; got {type(scorer).__name__}."
+        )
+
+
 def link_quality(
     scorer: Metric | Scorer | Any, network: Network, nodes: Any, candidates: Any = None, k: int = 10
 ) -> LinkQuality:
@@ -71,29 +114,7 @@ def link_quality(
     k : int
         For hits at k.
     """
-    nodes = network.positions(nodes).astype(np.uint64)
-    is_candidate = np.ones(network.n_nodes, dtype=bool)
-    if candidates is not None:
-        is_candidate[:] = False
-        is_candidate[network.positions(candidates)] = True
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ValueError(f"k must be a positive integer, got {k!r}.")
-    if isinstance(scorer, (Metric, RanksByMetric)):
-        node_scores = NodeScores(metric_of(scorer, network), network).node_scores
-    elif hasattr(scorer, "scores"):
-        node_scores = _negated(scorer, network)
-    else:
-        raise TypeError(
-            f"scorer must be a Metric, a fitted model or have a method scores; got {type(scorer).__name__}."
-        )
-    adj_indptr, adj_indices, _ = as_kernel_csr(network.adjacency)
-    quality = np.empty((len(nodes), 4))
-    done = 0
-    for block in blocks(nodes, network.n_nodes):
-        part = quality[done : done + len(block)]
-        ranking.link_quality(node_scores(block), block, adj_indptr, adj_indices, is_candidate, k, part)
-        done += len(block)
-    return LinkQuality(*quality.T)
+    return HiddenLinks(network, nodes, candidates).quality(scorer, k)
 
 
 def link_auc(scorer: Metric | Scorer | Any, network: Network, nodes: Any, candidates: Any = None) -> np.ndarray:

@@ -69,6 +69,16 @@ class State:
     columns: np.ndarray | None  # the features that have a row, for a full metric
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """Networks as a fit takes them in; fits that weight alike, and are of one kind and form, can share it."""
+
+    networks: list[Network]  # weighted
+    weighting: Weighting | None  # what the learner weighted them by, if it did
+    columns: np.ndarray | None  # the features that get a row, for a full metric
+    stacked: Stack
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class Learner(RanksByMetric):
     """Parameters that SPML and MTSPML share; see there.
@@ -142,18 +152,36 @@ class Learner(RanksByMetric):
         ``progress`` is called with a `Progress` between chunks of iterations; returning True stops there. What was
         learned so far is kept, and `resume` goes on.
         """
+        for _ in self.stages(self.prepare(networks), [self.n_iters], progress):
+            pass
+        return self
+
+    def prepare(self, networks: Network | Sequence[Network]) -> Prepared:
+        """Weight the networks and lay them out, for any number of fits; see `stages`."""
         self._check_params()
         networks = as_networks(networks)
-        self.weighting_: Weighting | None = None
-        if self.weighting is not None:
-            self.weighting_ = as_weighting(self.weighting).fit(networks)
-        networks = self._prepared(networks)
+        return self._laid_out(networks, None if self.weighting is None else as_weighting(self.weighting).fit(networks))
+
+    def stages(
+        self: Self,
+        prepared: Prepared,
+        iterations: Sequence[int],
+        progress: Callable[[Progress], Any] | None = None,
+    ) -> Iterator[Self]:
+        """Fit, and stop for a look after each of the numbers of iterations, ascending.
+
+        Yields self, each time with what a fit of so many iterations would have learned, bit for bit. All looks
+        together cost one fit.
+        """
+        self._check_params()
+        networks = prepared.networks
+        self.weighting_: Weighting | None = prepared.weighting
         self.n_features_ = networks[0].n_features
         self.task_names_ = [network.name for network in networks]
         self.vocabulary_ = networks[0].vocabulary
         self.network_weighting_ = networks[0].weighting
-        self.state_ = self._new_state(networks)
-        return self._train(networks, progress)
+        self.state_ = self._new_state(prepared)
+        return self._train(prepared, iterations, progress)
 
     def resume(
         self: Self, networks: Network | Sequence[Network], progress: Callable[[Progress], Any] | None = None
@@ -161,14 +189,15 @@ class Learner(RanksByMetric):
         """Go on with a stopped or loaded fit, on the same networks, until n_iters; the bits are those of one fit."""
         self._check_fitted()
         self._check_params()
-        networks = self._prepared(as_networks(networks))
-        names = [network.name for network in networks]
-        if networks[0].n_features != self.n_features_ or names != self.task_names_:
+        prepared = self._laid_out(as_networks(networks), self.weighting_)
+        names = [network.name for network in prepared.networks]
+        n_features = prepared.networks[0].n_features
+        if n_features != self.n_features_ or names != self.task_names_:
             raise ValueError(
                 f"this model was trained on {', '.join(self.task_names_)} with {self.n_features_} features; "
-                f"it can go on with those only, got {', '.join(names)} with {networks[0].n_features}."
+                f"it can go on with those only, got {', '.join(names)} with {n_features}."
             )
-        state, n_metrics = self.state_, len(self._regs(len(networks)))
+        state, n_metrics = self.state_, len(self._regs(len(names)))
         before = (state.columns is not None, state.totals.shape[1], len(state.moments) > 0)
         if before != (self.form == "full", n_metrics, bool(self.average)):
             raise ValueError("metric, average and the number of tasks cannot change when training goes on.")
@@ -176,35 +205,39 @@ class Learner(RanksByMetric):
             raise ValueError(
                 f"the model has come to iteration {self.state_.iteration} already, beyond n_iters={self.n_iters}."
             )
-        return self._train(networks, progress)
+        for _ in self._train(prepared, [self.n_iters], progress):
+            pass
+        return self
 
-    def _prepared(self, networks: list[Network]) -> list[Network]:
-        """Return the networks as they are trained on: weighted, over one vocabulary, weighted alike."""
+    def _laid_out(self, networks: list[Network], weighting: Weighting | None) -> Prepared:
+        """Return the networks as they are trained on: over one vocabulary, weighted alike, laid out for kernels."""
         check_same_features(networks)
-        if self.weighting_ is not None:
-            return self.weighting_.transform(networks)
+        if weighting is not None:
+            networks = weighting.transform(networks)
         for network in networks[1:]:
             if network.weighting != networks[0].weighting:
                 raise ValueError(f"{networks[0].name!r} and {network.name!r} went through different weightings.")
-        return networks
-
-    def _new_state(self, networks: Sequence[Network]) -> State:
-        n_metrics = len(self._regs(len(networks)))
         columns = None
-        n_entries = networks[0].n_features
         if self.form == "full":
-            occurs = np.zeros(n_entries, dtype=bool)
+            occurs = np.zeros(networks[0].n_features, dtype=bool)
             for network in networks:
                 occurs[network.features.indices] = True
             columns = np.flatnonzero(occurs)
+        return Prepared(networks, weighting, columns, stack(networks, self._is_pooled, columns))
+
+    def _new_state(self, prepared: Prepared) -> State:
+        n_tasks, columns = len(prepared.networks), prepared.columns
+        n_metrics = len(self._regs(n_tasks))
+        n_entries = self.n_features_
+        if columns is not None:
             n_entries = len(columns) * (len(columns) + 1) // 2
-            self._check_memory(len(columns), n_metrics, len(networks))
+            self._check_memory(len(columns), n_metrics, n_tasks)
         return State(
             iteration=0,
             totals=np.zeros((n_entries, n_metrics)),
             moments=np.zeros((n_entries if self.average else 0, n_metrics)),
             harmonic=0.0,
-            violations=np.zeros((0, 1 if self._is_pooled else len(networks)), dtype=np.int64),
+            violations=np.zeros((0, 1 if self._is_pooled else n_tasks), dtype=np.int64),
             work=dict.fromkeys(WORK_COUNTERS, 0),
             columns=columns,
         )
@@ -220,45 +253,51 @@ class Learner(RanksByMetric):
                 f"{sentence}, but {available / 1e9:.1f} GB are free; use metric='diagonal' or a smaller vocabulary."
             )
 
-    def _train(self: Self, networks: list[Network], progress: Callable[[Progress], Any] | None) -> Self:
-        """Run the iterations that are left, chunk by chunk: Python is entered only between chunks."""
-        state, started = self.state_, time.perf_counter()
-        stacked = stack(networks, self._is_pooled, state.columns)
+    def _train(
+        self: Self, prepared: Prepared, stops: Sequence[int], progress: Callable[[Progress], Any] | None
+    ) -> Iterator[Self]:
+        """Run the iterations that are left, chunk by chunk: Python is entered only between chunks, and at the stops."""
+        state, started, stacked = self.state_, time.perf_counter(), prepared.stacked
+        n_tasks = len(prepared.networks)
         n_triplets = state.violations.shape[1] * self.batch_size
         n_threads = min(self.n_threads, available_threads(), n_triplets // MIN_TRIPLETS_PER_THREAD[self.form])
         n_threads = max(1, n_threads)
-        settings, work = self._settings(len(networks)), self._work(stacked, state, n_triplets, n_threads)
+        settings, work = self._settings(n_tasks), self._work(stacked, state, n_triplets, n_threads)
         features = np.empty(work.values.shape, stacked.indices.dtype) if self.form == "full" else None
-        violations = [state.violations]
+        is_stopped = False
         with _team(n_threads, work.barrier) as run_on_all:
-            while state.iteration < self.n_iters:
-                last = self._chunk_end(state.iteration, n_triplets)
-                judged, settings = self._judged(settings, state)
-                chunk = np.zeros((last - state.iteration, state.violations.shape[1]), dtype=np.int64)
-                counters = np.zeros((n_threads, training.N_COUNTERS), dtype=np.int64)
-                state.harmonic = run_on_all(
-                    np.uint64(state.iteration + 1), np.uint64(last), stacked, settings, judged, state.totals,
-                    state.moments, state.harmonic, work, features, chunk, counters,
-                )  # fmt: skip
-                self._check_finite(counters)
-                state.iteration = last
-                violations.append(chunk)
-                for name, column in WORK_COUNTERS.items():
-                    state.work[name] += int(counters[:, column].sum())
-                if self.form == "full" and not self._projects_sums and self._is_projection_due(last):
-                    self._project_totals(state)
-                if progress is not None:
-                    elapsed_s = time.perf_counter() - started
-                    violated_share = float(chunk.mean()) / self.batch_size
-                    if progress(Progress(last, self.n_iters, elapsed_s, dict(state.work), chunk, violated_share)):
-                        break
-        state.violations = np.concatenate(violations)
-        self._set_learned()
-        return self
+            for stop in stops:
+                violations = [state.violations]
+                while state.iteration < stop and not is_stopped:
+                    last = self._chunk_end(state.iteration, stop, n_triplets)
+                    judged, settings = self._judged(settings, state)
+                    chunk = np.zeros((last - state.iteration, state.violations.shape[1]), dtype=np.int64)
+                    counters = np.zeros((n_threads, training.N_COUNTERS), dtype=np.int64)
+                    state.harmonic = run_on_all(
+                        np.uint64(state.iteration + 1), np.uint64(last), stacked, settings, judged, state.totals,
+                        state.moments, state.harmonic, work, features, chunk, counters,
+                    )  # fmt: skip
+                    self._check_finite(counters)
+                    state.iteration = last
+                    violations.append(chunk)
+                    for name, column in WORK_COUNTERS.items():
+                        state.work[name] += int(counters[:, column].sum())
+                    if self.form == "full" and not self._projects_sums and self._is_projection_due(last):
+                        self._project_totals(state)
+                    if progress is not None:
+                        elapsed_s = time.perf_counter() - started
+                        violated_share = float(chunk.mean()) / self.batch_size
+                        record = Progress(last, self.n_iters, elapsed_s, dict(state.work), chunk, violated_share)
+                        is_stopped = bool(progress(record))
+                state.violations = np.concatenate(violations)
+                self._set_learned()
+                yield self
+                if is_stopped:
+                    return
 
-    def _chunk_end(self, iteration: int, n_triplets: int) -> int:
+    def _chunk_end(self, iteration: int, stop: int, n_triplets: int) -> int:
         """Return the last iteration of the next chunk; a full metric is projected in Python, between chunks."""
-        last = min(self.n_iters, iteration + max(1, CHUNK_TRIPLETS // n_triplets))
+        last = min(stop, iteration + max(1, CHUNK_TRIPLETS // n_triplets))
         every = self._projection_interval
         if self.form == "full" and every:
             if self._projects_sums and iteration and iteration % every == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
@@ -34,6 +35,19 @@ class NodeScores:
         self.norms = metric.sqnorms(self.rows)
         if not metric.is_full:
             self._words = as_kernel_csr(self.rows.T.tocsr())
+
+    def under(self, metric: Metric) -> NodeScores:
+        """Return the same nodes under another metric of the same form that compares the same attributes."""
+        other = copy.copy(self)
+        other.metric, other.norms = metric, metric.sqnorms(self.rows)
+        return other
+
+    def fits(self, metric: Metric) -> bool:
+        """Tell whether `under` can be used for a metric."""
+        mine = self.metric
+        return (mine.is_full, mine.takes_counts, mine.weighting) == (
+            metric.is_full, metric.takes_counts, metric.weighting
+        )  # fmt: skip
 
     def scores(self, queries: sparse.csr_array) -> np.ndarray:
         """Return scores of all nodes, shape (n_queries, n_nodes), for weighted query rows."""

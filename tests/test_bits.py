@@ -54,6 +54,18 @@ def test_threads_beyond_the_machines_are_capped(tasks, monkeypatch):
     assert bits(got) == bits(expected)
 
 
+@pytest.mark.parametrize("projection", ["end", "every", 5])
+@pytest.mark.parametrize("form", ["diagonal", "full"])
+def test_a_look_on_the_way_sees_what_a_shorter_fit_learns(tasks, form, projection):
+    looks = [1, 3, 4]
+    for model in models(form, projection=projection, average=True):
+        prepared = model.prepare(tasks)
+        for n_iters, seen in zip(looks, model.stages(prepared, looks), strict=True):
+            shorter = type(model)(**model.get_params() | {"n_iters": n_iters}).fit(tasks)
+            assert bits(seen) == bits(shorter)
+            assert np.array_equal(seen.metric_for(0).diagonal_entries, shorter.metric_for(0).diagonal_entries)
+
+
 @pytest.mark.parametrize("chunk_triplets", [1, 2 * BATCH, 7 * BATCH])
 @pytest.mark.parametrize("projection", ["end", "every", 5])
 def test_chunks_do_not_show(tasks, monkeypatch, chunk_triplets, projection):

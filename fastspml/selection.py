@@ -1,0 +1,348 @@
+"""Model selection by cross-validation over held-out nodes: which parameters, and how many iterations.
+
+Every setting is fitted without the nodes of one fold and judged by how well the links of exactly those nodes are
+ranked, fold by fold. Settings and folds run side by side on threads; what a fold needs is made once and shared.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fastspml.evaluate import HiddenLinks
+from fastspml.learner import Learner, Prepared, available_threads
+from fastspml.mtspml import MTSPML
+from fastspml.network import Network, Split, as_networks, fold_networks
+from fastspml.spml import SPML
+
+# Looks at the held-out nodes during a fit: after 1/16, 1/8, ... and all of the iterations.
+LOOKS = 5
+
+Grid = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting, and how well it ranked the links of held-out nodes."""
+
+    params: dict[str, Any]
+    fold_aucs: tuple[float, ...]  # of each fold, the mean over tasks of the mean over nodes
+    seconds: float  # of its fits and looks together; numbers of iterations share them
+
+    @property
+    def auc(self) -> float:
+        """Mean over the folds where it is defined."""
+        return float(np.nanmean(self.fold_aucs))
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the mean over the folds."""
+        n_defined = np.count_nonzero(~np.isnan(self.fold_aucs))
+        return float(np.nanstd(self.fold_aucs, ddof=1) / np.sqrt(n_defined)) if n_defined > 1 else float("nan")
+
+
+@dataclass(frozen=True)
+class SelectProgress:
+    """What `progress` is handed after every fit."""
+
+    n_done: int
+    n_fits: int
+    elapsed_s: float
+    best: Trial | None  # among the settings that have been fitted on all folds
+    finished: list[Trial]  # of the setting that this fit completed, if it did
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What `select` found. Names are those of scikit-learn's searches.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        Parameters chosen, the number of iterations among them.
+    best_score_ : float
+        Their AUC, the mean over folds.
+    best_estimator_ : the estimator with those parameters, fitted on all nodes of the networks
+    trials_ : list of Trial
+        Everything that was tried, best first.
+    is_complete_ : bool
+        False if it was interrupted: the choice is among what had been done by then.
+    """
+
+    best_params_: dict[str, Any]
+    best_score_: float
+    best_estimator_: Any
+    trials_: list[Trial] = field(repr=False)
+    is_complete_: bool = True
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return a row per trial, best first: the parameters, auc, standard_error and seconds."""
+        return [
+            {**trial.params, "auc": trial.auc, "standard_error": trial.standard_error, "seconds": trial.seconds}
+            for trial in self.trials_
+        ]
+
+
+def select(
+    estimator: Any,
+    networks: Network | Sequence[Network],
+    grid: Grid | None = None,
+    n_folds: int = 5,
+    *,
+    n_random: int | None = None,
+    one_standard_error: bool = False,
+    anchors: Iterable[Any] = (),
+    seed: int = 0,
+    n_threads: int | None = None,
+    progress: Callable[[SelectProgress], Any] | None = None,
+) -> Selection:
+    """Choose parameters by cross-validation over held-out nodes, and fit the best on all nodes.
+
+    Parameters
+    ----------
+    estimator : SPML, MTSPML or a baseline
+        Parameters that the grid does not name stay as they are. It is not changed.
+    networks : Network or list of Network
+        What may be learned from. Nodes that are to test the result must not be among it.
+    grid : mapping of parameter names to lists of values, or a list of such mappings
+        All combinations are tried. None takes `recommended_grid`. Numbers of iterations, ``n_iters``, cost nothing: the
+        largest is fitted and looked at on the way. Without them the estimator's n_iters is, and after half, a quarter,
+        an eighth and a sixteenth of it.
+    n_folds : int
+        A node is held out once, in all tasks at the same time.
+    n_random : int, optional
+        Try only so many combinations, drawn at random. Values can then also be distributions of scipy.stats.
+    one_standard_error : bool
+        Choose, instead of the best, the first combination that is within one standard error of it; so list the values
+        of each parameter from simple to complex.
+    anchors : names of nodes, optional
+        Never held out; given some, it is their links to the held-out nodes that are ranked (social circles).
+    seed : int
+        Of the folds and the random combinations.
+    n_threads : int, optional
+        Fits side by side, each on one thread; as many as there are processors by default. No result depends on it.
+    progress : callable, optional
+        Is handed a `SelectProgress` after every fit; returning True stops. So does Ctrl-C. The choice is then among the
+        settings that are done.
+    """
+    networks = as_networks(networks)
+    settings = _settings(estimator, recommended_grid(estimator) if grid is None else grid, n_random, seed)
+    for setting in settings:
+        _check(estimator, setting)
+    anchors = list(anchors)
+    folds = [_Fold(splits, anchors) for splits in fold_networks(networks, n_folds, seed, anchors)]
+    trials, is_complete = _try_all(estimator, settings, folds, n_threads or available_threads(), progress)
+    if not trials:
+        raise ValueError("selection was interrupted before any setting had been fitted on all folds.")
+    best = _choose(trials, one_standard_error)
+    model = _with_params(estimator, best.params).fit(networks)
+    ranked = sorted(trials, key=lambda trial: -trial.auc)
+    return Selection(best.params, best.auc, model, ranked, is_complete)
+
+
+def recommended_grid(estimator: Any) -> dict[str, list[Any]]:
+    """Return the grid that `select` takes for an estimator by default, each parameter from simple to complex."""
+    for kind, grid in RECOMMENDED.items():
+        if isinstance(estimator, kind):
+            return dict(grid)
+    raise ValueError(f"there is no default grid for {type(estimator).__name__}; give one.")
+
+
+RECOMMENDED: dict[type, dict[str, list[Any]]] = {
+    SPML: {
+        "weighting": ["tfidf"],
+        "prior": ["identity"],
+        "margin": [0.1, 1 / 3],
+        "reg": [1e-2, 1e-3, 1e-4],
+    },
+    MTSPML: {
+        "weighting": ["tfidf"],
+        "project": ["combined"],
+        "margin": [0.1, 1 / 3],
+        "common_reg": [1e-2, 1e-3, 1e-4],
+        "task_reg": [1e-2, 1e-3, 1e-4],
+    },
+}
+
+
+# ---- settings -------------------------------------------------------------------------------------------------------
+
+
+def _settings(estimator: Any, grid: Grid, n_random: int | None, seed: int) -> list[dict[str, Any]]:
+    """Return the combinations to try; for learners n_iters stays a list, of one fit's looks."""
+    parts = [grid] if isinstance(grid, Mapping) else list(grid)
+    grids: list[dict[str, Any]] = [
+        {name: _values(name, values, n_random) for name, values in part.items()} for part in parts
+    ]
+    if not grids:
+        raise ValueError("grid is empty; name the values of at least one parameter.")
+    if isinstance(estimator, Learner):
+        for part in grids:
+            part["n_iters"] = [_looks(estimator, part.get("n_iters"))]
+    if n_random is None:
+        return [dict(zip(part, values, strict=True)) for part in grids for values in itertools.product(*part.values())]
+    if isinstance(n_random, bool) or not isinstance(n_random, (int, np.integer)) or n_random < 1:
+        raise ValueError(f"n_random must be a positive integer or None, got {n_random!r}.")
+    generator = np.random.default_rng([seed, 1])
+    drawn: list[dict[str, Any]] = []
+    for _ in range(100 * n_random):  # lists have so many combinations only, so some draws are repeated
+        part = grids[generator.integers(len(grids))]
+        setting = {name: _draw(values, generator) for name, values in part.items()}
+        if setting not in drawn:
+            drawn.append(setting)
+        if len(drawn) == n_random:
+            break
+    return drawn
+
+
+def _values(name: str, values: Any, n_random: int | None) -> Any:
+    if hasattr(values, "rvs"):
+        if n_random is None:
+            raise ValueError(f"the grid has a distribution for {name!r}; say by n_random how many settings to draw.")
+        return values
+    if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)) or not len(values):
+        raise ValueError(f"the grid needs a list of values for {name!r}, got {values!r}.")
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)
+
+
+def _draw(values: Any, generator: np.random.Generator) -> Any:
+    if hasattr(values, "rvs"):
+        return np.asarray(values.rvs(random_state=generator)).item()
+    return values[generator.integers(len(values))]
+
+
+def _looks(estimator: Learner, n_iters: Any) -> tuple[int, ...]:
+    """Return the numbers of iterations after which a fit is looked at, ascending."""
+    if n_iters is None:
+        n_iters = [max(1, estimator.n_iters >> look) for look in range(LOOKS)]
+    elif hasattr(n_iters, "rvs"):
+        raise ValueError("n_iters takes a list, not a distribution: all of them cost one fit.")
+    for value in n_iters:
+        _with_params(estimator, {"n_iters": value})._check_params()
+    return tuple(sorted(set(n_iters)))
+
+
+def _check(estimator: Any, setting: Mapping[str, Any]) -> None:
+    """Refuse, before anything is fitted, parameters that do not exist or are out of range."""
+    checked = _with_params(estimator, {name: value for name, value in setting.items() if name != "n_iters"})
+    if isinstance(checked, Learner):
+        checked._check_params()
+
+
+def _with_params(estimator: Any, params: Mapping[str, Any]) -> Any:
+    """Return an unfitted copy with some parameters set."""
+    return type(estimator)(**estimator.get_params()).set_params(**params)
+
+
+def _choose(trials: Sequence[Trial], one_standard_error: bool) -> Trial:
+    best = max(trials, key=lambda trial: trial.auc)
+    if not one_standard_error:
+        return best
+    return next(trial for trial in trials if trial.auc >= best.auc - best.standard_error)
+
+
+# ---- fits -----------------------------------------------------------------------------------------------------------
+
+
+class _Fold:
+    """The nodes of all tasks with one fold held out, and what fits of several settings share of them."""
+
+    def __init__(self, splits: Sequence[Split], anchors: Sequence[Any]) -> None:
+        self.training = [split.train for split in splits]
+        self.hidden = [hidden_links(split, anchors) for split in splits]
+        self._prepared: dict[Any, Prepared] = {}
+        self._lock = threading.Lock()
+
+    def prepared(self, learner: Learner) -> Prepared:
+        """Return the training networks as the learner takes them in, made once for all settings that weight alike."""
+        key = (repr(learner.weighting), learner.form)
+        with self._lock:
+            if key not in self._prepared:
+                self._prepared[key] = learner.prepare(self.training)
+            return self._prepared[key]
+
+    def auc(self, scorer: Any) -> float:
+        """Return the mean over tasks of the mean over held-out nodes; a task where it is undefined is left out."""
+        means = [hidden.quality(scorer).means()["auc"] for hidden in self.hidden]
+        return float(np.nanmean(means)) if not np.all(np.isnan(means)) else float("nan")
+
+
+def hidden_links(split: Split, anchors: Sequence[Any] = ()) -> HiddenLinks:
+    """Return the links that a split hides: those of its hidden nodes, or those of the anchors to hidden nodes."""
+    if not anchors:
+        return HiddenLinks(split.network, split.test_nodes)
+    return HiddenLinks(split.network, np.isin(split.network.nodes, list(anchors)), candidates=split.test_nodes)
+
+
+def _fit_fold(estimator: Any, setting: dict[str, Any], fold: _Fold, is_stopped: threading.Event) -> list[Any]:
+    """Fit a setting without a fold; return (parameters, AUC) for every number of iterations looked at."""
+    if not isinstance(estimator, Learner):
+        return [(setting, fold.auc(_with_params(estimator, setting).fit(fold.training)))]
+    looks = setting["n_iters"]
+    learner = _with_params(estimator, setting | {"n_iters": looks[-1], "n_threads": 1})
+    done = []
+    for model in learner.stages(fold.prepared(learner), looks, progress=lambda record: is_stopped.is_set()):
+        if is_stopped.is_set():
+            break
+        done.append((setting | {"n_iters": model.n_iters_}, fold.auc(model)))
+    return done
+
+
+def _try_all(
+    estimator: Any,
+    settings: Sequence[dict[str, Any]],
+    folds: Sequence[_Fold],
+    n_threads: int,
+    progress: Callable[[SelectProgress], Any] | None,
+) -> tuple[list[Trial], bool]:
+    """Fit all settings on all folds; return the trials of the finished ones in order, and whether that is all."""
+    is_stopped, started = threading.Event(), time.perf_counter()
+    results: list[dict[int, Any]] = [{} for _ in settings]  # of each setting: fold -> what its fit gave, and seconds
+    by_setting: dict[int, list[Trial]] = {}
+
+    def run(s: int, f: int) -> tuple[int, int, Any, float]:
+        began = time.perf_counter()
+        done = [] if is_stopped.is_set() else _fit_fold(estimator, settings[s], folds[f], is_stopped)
+        return s, f, done, time.perf_counter() - began
+
+    def collect(future: Future[Any]) -> bool:
+        s, f, done, seconds = future.result()
+        if is_stopped.is_set():
+            return True
+        results[s][f] = (done, seconds)
+        finished = _trials(results[s]) if len(results[s]) == len(folds) else []
+        if finished:
+            by_setting[s] = finished
+        if progress is None:
+            return False
+        best = max((trial for trials in by_setting.values() for trial in trials), key=lambda t: t.auc, default=None)
+        n_done, n_fits = sum(map(len, results)), len(settings) * len(folds)
+        return bool(progress(SelectProgress(n_done, n_fits, time.perf_counter() - started, best, finished)))
+
+    with ThreadPoolExecutor(n_threads, "fastspml-select") as pool:
+        futures = [pool.submit(run, s, f) for s in range(len(settings)) for f in range(len(folds))]
+        try:
+            for future in as_completed(futures):
+                if collect(future):
+                    break
+        except KeyboardInterrupt:
+            pass
+        finally:
+            is_stopped.set()  # what still runs ends at its next look; what waits does not start
+    return [trial for s in sorted(by_setting) for trial in by_setting[s]], len(by_setting) == len(settings)
+
+
+def _trials(by_fold: Mapping[int, Any]) -> list[Trial]:
+    """Return the trials of a setting that was fitted on all folds, one for each number of iterations."""
+    seconds = sum(taken for _, taken in by_fold.values())
+    looks = list(zip(*(by_fold[f][0] for f in sorted(by_fold)), strict=True))
+    if all(np.isnan(auc) for look in looks for _, auc in look):
+        raise ValueError("no held-out node has both a link and a non-link, so no setting can be judged.")
+    return [Trial(look[0][0], tuple(auc for _, auc in look), seconds) for look in looks]
