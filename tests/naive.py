@@ -508,6 +508,11 @@ def score_nodes(M, X, y):
     return np.array([sqdist(M, x, y) - sqdist(M, np.zeros(len(y)), y) for x in X])
 
 
+def score_pairs(weights, X, y):
+    """Return w . |x - y| - w . |y| for every row x of X, shape (n,): y's own part left out."""
+    return np.array([sum(w * (abs(a - b) - abs(b)) for w, a, b in zip(weights, x, y, strict=True)) for x in X])
+
+
 def hinge_sum(M, X, A, margin):
     """Return the sum of max(gap + margin, 0) over all triplets of A, shape (n, n)."""
     return sum(max(gap(M, X[i], X[j], X[l]) + margin, 0.0) for i, j, l in enumerate_triplets(A))

@@ -89,7 +89,8 @@ def test_demo(capsys, tmp_path):
     assert code == 0
     for method in ("Euclid", "cosine tf-idf", "popularity", "U-SPML", "ST-SPML", "MT-SPML"):
         assert method in out
-    assert (folder / "results.json").exists()
+    assert sorted(os.listdir(folder)) == ["figure.svg", "model.h5", "report.html", "results.json"]
+    assert err.splitlines()[-1].endswith(str(folder / "report.html"))
     model = fs.load_model(folder / "model.h5")
     assert model.task_names_ == [network.name for network in fs.datasets.debian()]
     assert "have exactly the attributes of a training node" in err

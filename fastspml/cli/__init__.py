@@ -28,6 +28,7 @@ COMMANDS = {
     "evaluate": "score a run's hidden nodes",
     "predict": "predict the links of unseen nodes",
     "explain": "show the words that matter, or what two nodes share",
+    "report": "write a page on a run: how well it predicts, what it learned",
 }
 MODULES = {"import": "import_networks"}  # import is a word of the language
 

@@ -42,12 +42,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from fastspml import datasets
+    from fastspml.report import about_run, write_report
     from fastspml.store import save_model
     from fastspml.synthetic import synthetic_networks
 
     folder = Path(options.output)
-    model_path, results_path = folder / "model.h5", folder / "results.json"
-    for path in (model_path, results_path):
+    outputs = [folder / name for name in ("model.h5", "results.json", "figure.svg", "report.html")]
+    for path in outputs:
         if path.exists() and not options.overwrite:
             raise FileExistsError(f"{path} exists; give --overwrite to replace it, or another folder with -o.")
     folder.mkdir(parents=True, exist_ok=True)
@@ -57,16 +58,22 @@ def run(options: argparse.Namespace) -> None:
         networks, planted = synthetic_networks(**PLANTED, return_weights=True)
     else:
         networks = datasets.debian()
-    results, model = compare([network.undirected() for network in networks], options.seed)
+    networks = [network.undirected() for network in networks]
+    results, model = compare(networks, options.seed)
     if planted is not None:
         results["planted_correlation"] = _recovered(model, planted)
+    model_path, results_path, figure_path, report_path = outputs
     save_model(model_path, model, overwrite=options.overwrite)
     results_path.write_text(json.dumps(results, indent=1) + "\n")
+    figure_path.write_text(_figure(results), encoding="utf-8")
+    about = about_run(model_path) | {"seconds": results["methods"][-1]["seconds"]}
+    write_report(report_path, model, networks, results=results, about=about, overwrite=options.overwrite)
     if options.json:
         print_json(results)
     else:
         _show(results, model)
-    say(f"\nmodel and results are in {folder}; look into the model with: fastspml explain {model_path}")
+    say(f"\nmodel, results and figure are in {folder}; look into the model with: fastspml explain {model_path}")
+    say(f"a report to read in a browser, or to print, is {report_path}")
 
 
 def compare(networks: list[Network], seed: int) -> tuple[dict[str, Any], MTSPML]:
@@ -106,6 +113,16 @@ def compare(networks: list[Network], seed: int) -> tuple[dict[str, Any], MTSPML]
     model.hidden_nodes_ = [split.test_nodes for split in splits]
     model.n_nodes_ = [network.n_nodes for network in networks]
     return {"tasks": [network.name for network in networks], "methods": rows}, model
+
+
+def _figure(results: dict[str, Any]) -> str:
+    """Return the AUC of every method as an SVG file."""
+    from fastspml import plots
+
+    label = "AUC of the links of hidden nodes (bar: mean over tasks, mark: one task)"
+    rows = [(row["method"], row["auc"]) for row in results["methods"]]
+    ours = [name for name, _ in rows if name.endswith("SPML")]
+    return plots.standalone(plots.by_method(rows, results["tasks"], "AUC by method", label, ours))
 
 
 def _recovered(model: MTSPML, planted: Any) -> list[float]:

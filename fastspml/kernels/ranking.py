@@ -30,6 +30,24 @@ def score_nodes(indptr, indices, data, word_indptr, word_nodes, word_data, norms
 
 
 @kernel
+def score_pairs(indptr, indices, data, word_indptr, word_nodes, word_data, weights, norms, scores):
+    """Fill scores (queries, n) with norms - sum over common words of w (|x| + |y| - |x - y|), in place.
+
+    The CSR rows are the queries x, word_* is the inverted index of all nodes y, weights (d,), norms (n,) are w . |y|;
+    so what is filled in is w . |x - y| less w . |x|. Twin nodes tie exactly, as in score_nodes.
+    """
+    for query in range(np.uint64(scores.shape[0])):
+        row = scores[query]
+        row[:] = norms
+        for p in range(indptr[query], indptr[query + ONE]):
+            f = np.uint64(indices[p])
+            x = data[p]
+            for r in range(word_indptr[f], word_indptr[f + ONE]):
+                y = word_data[r]
+                row[word_nodes[r]] -= weights[f] * (abs(x) + abs(y) - abs(x - y))
+
+
+@kernel
 def nearest(scores, excluded, nodes):
     """Fill nodes int64 (queries, k) with the nodes of the smallest scores, ascending, the lower node first in a tie.
 

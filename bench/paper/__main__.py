@@ -1,0 +1,150 @@
+"""Run the experiments: python -m bench.paper wikipedia|circles|debian|recipe|all [--quick] [-o folder]."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.machine import RESULTS, write_results
+from bench.paper import circles, data, figures, protocol, recipe, tables
+from bench.paper.methods import all_methods
+from bench.paper.protocol import QUICK, Plan
+
+Tell = Callable[[str], None]
+
+
+def tell_since(start: float) -> Tell:
+    """Return what says on standard error what is being done, with the seconds since the start."""
+
+    def tell(text: str) -> None:
+        print(f"[{time.monotonic() - start:6.0f} s] {text}", file=sys.stderr, flush=True)
+
+    return tell
+
+
+def linking(name: str, networks: list[Any], plan: Plan, folder: Path, tell: Tell) -> None:
+    """Run the first experiment on some networks; leave records, tables and figures."""
+    undirected = [network.undirected() for network in networks]
+    methods = all_methods(plan.n_iters)
+    results: dict[str, Any] = {
+        "plan": vars(plan),
+        "counts": protocol.counts(networks, plan.n_splits),
+        "grids": {method.name: method.grid for method in methods},
+    }
+
+    def save(records: list[dict[str, Any]]) -> None:
+        write_results(folder, name, results | {"records": records})
+
+    tell(f"{name}: violations per iteration")
+    shown = protocol.violations(undirected)
+    records = protocol.run(undirected, methods, plan, tell, save)
+    figures.training_sizes(records, folder, f"{name}-fig1")
+    figures.violations(shown, [network.name for network in networks], folder, f"{name}-fig2")
+    write_results(folder, name, results | {"records": records, "mean_violations": summary(shown)})
+    (folder / f"{name}.md").write_text(linking_page(name, results | {"records": records}))
+
+
+def summary(violations: dict[str, Any]) -> dict[str, Any]:
+    """Return Fig. 2 in short: violated triplets of 100, the mean over every 500 iterations."""
+    return {
+        recipe_: [np.array(task).reshape(-1, 500).mean(axis=1).round(1).tolist() for task in tasks_]
+        for recipe_, tasks_ in violations.items()
+    }
+
+
+def linking_page(name: str, results: dict[str, Any]) -> str:
+    """Return the tables of the first experiment as Markdown."""
+    records, plan = results["records"], results["plan"]
+    size = max(plan["sizes"])
+    answers = {
+        f"{name}, fastspml's recipe": tables.claims(records, size),
+        f"{name}, the paper's recipe": tables.claims(records, size, ", paper"),
+    }
+    return f"""# {name}: links of hidden nodes
+
+Made by `python -m bench.paper {name}`: {plan["n_splits"]} random splits, a fifth of the nodes hidden, everything
+selected by {plan["n_folds"]}-fold cross-validation over training nodes. AUC per hidden node, averaged; ± is a standard
+error over splits, differences are taken split by split.
+
+{tables.counts_table(results["counts"])}
+
+## All training nodes
+
+{tables.auc_table(records, size)}
+
+## By training size
+
+{tables.sizes_table(records)}
+
+## The paper's claims
+
+An answer needs a difference of two standard errors.
+
+{tables.claims_table(answers)}
+"""
+
+
+def circle_prediction(plan: Plan, folder: Path, tell: Tell) -> None:
+    """Run the second experiment; leave records, tables and figures."""
+    egos = data.circles()
+    if plan is QUICK:
+        egos = dict(list(egos.items())[2:4])
+    results: dict[str, Any] = {
+        "plan": vars(plan) | {"n_iters": circles.N_ITERS},
+        "egos": {
+            ego: {
+                "alters": tasks[0].n_nodes - 1,
+                "features": tasks[0].n_features,
+                "members": [task.n_links for task in tasks],
+                "overlaps": circles.overlaps(tasks),
+                "least_related": circles.least_related(tasks),
+            }
+            for ego, tasks in egos.items()
+        },
+        "grids": {name: method.grid for name, method in circles.METHODS.items()},
+    }
+
+    def save(records: list[dict[str, Any]]) -> None:
+        write_results(folder, "circles", results | {"records": records})
+
+    records = circles.run(egos, plan, tell, save)
+    figures.circles_against_single(records, folder, "circles-fig3")
+    figures.circles_against_pooled(records, folder, "circles-fig4")
+    pairs = circles.on_least_related(records, results["egos"])
+    figures.circles_least_related(pairs, folder, "circles-fig5")
+    (folder / "circles.md").write_text(circles.page(results | {"records": records}))
+
+
+EXPERIMENTS: dict[str, Callable[[Plan, Path, Tell], None]] = {
+    "wikipedia": lambda plan, folder, tell: linking("wikipedia", data.wikipedia(), plan, folder, tell),
+    "circles": circle_prediction,
+    "debian": lambda plan, folder, tell: linking("debian", data.debian(), plan, folder, tell),
+    "recipe": recipe.run,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.paper", description=__doc__)
+    parser.add_argument("experiment", choices=[*EXPERIMENTS, "all"])
+    parser.add_argument("--quick", action="store_true", help="two splits, two training sizes, short fits: two minutes")
+    parser.add_argument("--splits", type=int, help="number of random splits (default: 10)")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=RESULTS / "paper", help="folder (default: bench/results/paper)"
+    )
+    options = parser.parse_args()
+    plan = QUICK if options.quick else Plan(n_splits=options.splits or Plan.n_splits)
+    options.output.mkdir(parents=True, exist_ok=True)
+    names = list(EXPERIMENTS) if options.experiment == "all" else [options.experiment]
+    for name in names:
+        EXPERIMENTS[name](plan, options.output, tell_since(time.monotonic()))
+        print(f"{options.output / name}.json")
+
+
+if __name__ == "__main__":
+    main()

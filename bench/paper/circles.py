@@ -1,0 +1,190 @@
+"""The paper's second experiment: which circles of an ego does a newcomer belong to?
+
+A task is a circle, its links run from the ego to the members. A fifth of the ego's alters is hidden, from all circles
+at once; the hidden ones are ranked by their distance from the ego, members against others: one AUC a circle. The ego
+is the anchor, and never hidden.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from bench.paper import tables
+from bench.paper.methods import Method
+from bench.paper.protocol import TEST_SIZE, Plan, Record, Tell, teller
+from fastspml import MTSPML, SPML, Network, split_networks
+from fastspml.baselines import CosineTfidf
+from fastspml.selection import RECOMMENDED, hidden_links
+
+# Profiles are short, and a single node anchors all triplets, so fewer iterations do.
+N_ITERS = 2000
+
+# The recommended grid, and what else profiles need: whether to project at all.
+SINGLE = {**RECOMMENDED[SPML], "projection": ["end", "never"]}
+MULTI = {**RECOMMENDED[MTSPML], "projection": ["end", "never"]}
+PAPER_SINGLE = {"weighting": ["none"], "reg": [1e-1, 1e-2, 1e-3, 1e-4]}
+PAPER_MULTI = {"weighting": ["none"], "common_reg": [1e-1, 1e-2, 1e-3], "task_reg": [1e-1, 1e-2, 1e-3]}
+
+METHODS = {
+    "cosine tf-idf": Method("cosine tf-idf", CosineTfidf()),
+    "ST-SPML": Method("ST-SPML", SPML(n_iters=N_ITERS), SINGLE, is_separate=True),
+    "U-SPML": Method("U-SPML", SPML(n_iters=N_ITERS), SINGLE),
+    "MT-SPML": Method("MT-SPML", MTSPML(n_iters=N_ITERS), MULTI),
+    "ST-SPML, paper": Method("ST-SPML, paper", SPML(n_iters=N_ITERS), PAPER_SINGLE, is_separate=True),
+    "U-SPML, paper": Method("U-SPML, paper", SPML(n_iters=N_ITERS), PAPER_SINGLE),
+    "MT-SPML, paper": Method("MT-SPML, paper", MTSPML(n_iters=N_ITERS), PAPER_MULTI),
+}
+
+
+def overlap(one: Network, other: Network) -> float:
+    """Return the share of two circles' members that are in both: intersection over union."""
+    members, others = set(one.adjacency.indices.tolist()), set(other.adjacency.indices.tolist())
+    return len(members & others) / len(members | others)
+
+
+def overlaps(tasks: Sequence[Network]) -> list[list[float]]:
+    """Return Table 2 of one ego."""
+    return [[overlap(one, other) for other in tasks] for one in tasks]
+
+
+def least_related(tasks: Sequence[Network]) -> tuple[int, int]:
+    """Return the pair of circles that overlaps least, the larger circles if several do: the pair of Fig. 5."""
+    return min(combinations(range(len(tasks)), 2), key=lambda pair: (overlap(tasks[pair[0]], tasks[pair[1]]), pair))
+
+
+def groups(tasks: Sequence[Network]) -> list[tuple[int, ...]]:
+    """Return which circles are learned together: {1,2}, {1,2,3}, ... as in the paper, and the least related pair."""
+    growing = [tuple(range(n)) for n in range(2, len(tasks) + 1)]
+    return list(dict.fromkeys([*growing, least_related(tasks)]))
+
+
+def run(egos: Mapping[str, Sequence[Network]], plan: Plan, tell: Tell, save: Callable[..., Any]) -> list[Record]:
+    """Fit and judge on every ego and split; records are handed to `save` after each split."""
+    records: list[Record] = []
+    for seed in range(plan.n_splits):
+        for ego, tasks in egos.items():
+            splits = split_networks(tasks, TEST_SIZE, seed, anchors=[ego])
+            for name, method in METHODS.items():
+                everything = tuple(range(len(tasks)))
+                together = groups(tasks) if method.grid and not method.is_separate else [everything]
+                if name.endswith("paper"):
+                    together = [everything]
+                for group in together:
+                    where = f"split {seed + 1} of {plan.n_splits}, ego {ego}, {name} {label(group)}"
+                    started = time.perf_counter()
+                    training = [splits[q].train for q in group]
+                    models, chosen = method.fit(training, plan.n_folds, anchors=[ego], progress=teller(where, tell))
+                    aucs = {}
+                    for q in group:
+                        links = hidden_links(splits[q], [ego])
+                        aucs[tasks[q].name] = float(links.quality(models[tasks[q].name]).auc[0])
+                    seconds = time.perf_counter() - started
+                    records.append(
+                        {"split": seed, "ego": ego, "method": name, "group": list(group), "auc": aucs,
+                         "params": chosen, "seconds": round(seconds, 2)}
+                    )  # fmt: skip
+                    tell(f"{where}: AUC {np.nanmean(list(aucs.values())):.3f}, {seconds:.1f} s")
+        save(records)
+    return records
+
+
+def label(group: Sequence[int]) -> str:
+    """Return a group of circles as the paper writes it."""
+    return "{" + ",".join(str(q + 1) for q in group) + "}"
+
+
+# ---- tables ---------------------------------------------------------------------------------------------------------
+
+
+def on_least_related(records: Sequence[Record], egos: Mapping[str, Any]) -> dict[str, dict[str, list[float]]]:
+    """Return Fig. 5: per ego and method, the mean AUC of the least related pair, split by split."""
+    result = {}
+    for ego, about in egos.items():
+        pair = list(about["least_related"])
+        of_ego = [record for record in records if record["ego"] == ego]
+        by_method = {}
+        for method in ("ST-SPML", "MT-SPML", "U-SPML"):
+            chosen = [r for r in of_ego if r["method"] == method and (method == "ST-SPML" or r["group"] == pair)]
+            places = pair if method == "ST-SPML" else [0, 1]
+            by_method[method] = [float(np.nanmean([list(r["auc"].values())[p] for p in places])) for r in chosen]
+        result[f"{ego} {label(pair)}"] = by_method
+    return result
+
+
+def pooled_over_egos(records: Sequence[Record], group: Sequence[int]) -> list[Record]:
+    """Return the records of a group as one per split and method, the circles of all egos together."""
+    chosen = [record for record in records if record["group"] == list(group)]
+    pooled: dict[tuple[int, str], dict[str, float]] = {}
+    for record in chosen:
+        circles = {f"{record['ego']} {name}": auc for name, auc in record["auc"].items()}
+        pooled.setdefault((record["split"], record["method"]), {}).update(circles)
+    return [{"split": split, "method": method, "size": 100, "auc": aucs} for (split, method), aucs in pooled.items()]
+
+
+def page(results: dict[str, Any]) -> str:
+    """Return the tables of the second experiment as Markdown."""
+    records, plan, egos = results["records"], results["plan"], results["egos"]
+    everything = list(range(max(len(record["group"]) for record in records)))
+    together = pooled_over_egos(records, everything)
+    rows = []
+    for method in METHODS:
+        mean, error = tables.mean_and_error(tables.by_split(together, method))
+        behind = (
+            "" if method == tables.BEST else tables.say_difference(tables.difference(together, tables.BEST, method))
+        )
+        per_ego = [
+            float(np.nanmean([np.nanmean(list(r["auc"].values())) for r in records
+                              if (r["ego"], r["method"], r["group"]) == (ego, method, everything)]))
+            for ego in egos
+        ]  # fmt: skip
+        rows.append([method, *per_ego, f"{mean:.3f} ± {error:.3f}", behind])
+    pairs = on_least_related(records, egos)
+    little = [
+        {"split": s, "method": method, "size": 100, "auc": {ego: values[method][s] for ego, values in pairs.items()}}
+        for method in ("ST-SPML", "MT-SPML", "U-SPML")
+        for s in range(plan["n_splits"])
+    ]
+    answers = {
+        "all five circles, fastspml's recipe": tables.claims(together, 100),
+        "all five circles, the paper's recipe": tables.claims(together, 100, ", paper"),
+        "the two circles of each ego that overlap least": tables.claims(little, 100),
+    }
+    overlap_tables = "\n\n".join(
+        f"Ego {ego}, {about['alters']} alters, {about['features']} features:\n\n"
+        + tables.markdown(
+            ["circle", "members", *map(str, range(1, len(about["members"]) + 1))],
+            [
+                [
+                    str(q + 1),
+                    members,
+                    *("" if q == p else f"{value:.1%}" for p, value in enumerate(about["overlaps"][q])),
+                ]
+                for q, members in enumerate(about["members"])
+            ],
+        )
+        for ego, about in egos.items()
+    )
+    return f"""# circles: which circles of an ego does a newcomer belong to?
+
+Made by `python -m bench.paper circles`: the Facebook egos that have five circles of at least 10 members, their five
+largest circles, {plan["n_splits"]} random splits, a fifth of the alters hidden, everything selected by
+{plan["n_folds"]}-fold cross-validation over the other alters. Hidden alters are ranked by their distance from the ego:
+one AUC a circle. ± is a standard error over splits, differences are taken split by split.
+
+{tables.markdown(["", *(f"ego {ego}" for ego in egos), "mean", "MT-SPML against it"], rows)}
+
+## The paper's claims
+
+An answer needs a difference of two standard errors.
+
+{tables.claims_table(answers)}
+
+## Table 2: overlap of circles, intersection over union
+
+{overlap_tables}
+"""

@@ -1,0 +1,82 @@
+"""What is compared: the paper's methods by the paper's recipe and by fastspml's, SVMs, and what learns nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastspml import MTSPML, SPML, Network, select
+from fastspml.baselines import CosineTfidf, Euclid, MultiTaskSVM, PooledSVM, Popularity, SingleTaskSVM
+from fastspml.selection import RECOMMENDED, SelectProgress
+
+# A common metric that this much holds to the identity does not move: every task learns alone, from shared idf weights.
+NOTHING_SHARED = 1e9
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the tables: an estimator, and the grid that its parameters are selected from."""
+
+    name: str
+    estimator: Any
+    grid: dict[str, list[Any]] = field(default_factory=dict)
+    is_separate: bool = False  # every task is selected and fitted by itself, and sees no other
+    is_extra: bool = False  # fitted on all training nodes only, not on shares of them
+
+    def fit(
+        self,
+        networks: Sequence[Network],
+        n_folds: int,
+        anchors: Iterable[Any] = (),
+        progress: Callable[[SelectProgress], Any] | None = None,
+    ) -> tuple[dict[str, Any], Any]:
+        """Select by cross-validation and fit; nodes that are not in the networks cannot be seen.
+
+        Returns the model for every task, by name, and the parameters chosen (a list of them if tasks are separate).
+        """
+        if not self.grid:
+            model = type(self.estimator)(**self.estimator.get_params()).fit(networks)
+            return {network.name: model for network in networks}, {}
+        groups = [[network] for network in networks] if self.is_separate else [list(networks)]
+        models, chosen = {}, []
+        for group in groups:
+            selection = select(self.estimator, group, self.grid, n_folds, anchors=anchors, progress=progress)
+            chosen.append(selection.best_params_)
+            models.update({network.name: selection.best_estimator_ for network in group})
+        return models, chosen if self.is_separate else chosen[0]
+
+
+# As printed: counts, scaled to sum 1 or not, a margin of 1, metrics pulled to zero and projected one by one.
+PAPER_REGS = [1e-1, 1e-2, 1e-3, 1e-4]
+PAPER_SINGLE = {"weighting": ["none", "l1"], "reg": PAPER_REGS}
+PAPER_MULTI = {"weighting": ["none", "l1"], "common_reg": PAPER_REGS[1:], "task_reg": PAPER_REGS[1:]}
+
+SVM = {"weighting": ["tfidf"], "C": [1e-3, 1e-2, 1e-1, 1.0]}
+SVM_MULTI = {**SVM, "common_cost": [0.1, 1.0, 10.0]}
+
+
+def all_methods(n_iters: int) -> list[Method]:
+    """Return the rows of the tables, in their order."""
+    single, multi = RECOMMENDED[SPML], RECOMMENDED[MTSPML]
+    alone = {name: values for name, values in multi.items() if name != "common_reg"}
+    spml, mtspml = SPML(n_iters=n_iters), MTSPML(n_iters=n_iters)
+    return [
+        Method("Euclid", Euclid("l1")),
+        Method("popularity", Popularity()),
+        Method("cosine tf-idf", CosineTfidf()),
+        Method("ST-SVM", SingleTaskSVM(), SVM, is_separate=True),
+        Method("U-SVM", PooledSVM(), SVM),
+        Method("MT-SVM", MultiTaskSVM(), SVM_MULTI),
+        Method("ST-SVM, signed", SingleTaskSVM(features="signed"), SVM, is_separate=True, is_extra=True),
+        Method("U-SVM, signed", PooledSVM(features="signed"), SVM, is_extra=True),
+        Method("MT-SVM, signed", MultiTaskSVM(features="signed"), SVM_MULTI, is_extra=True),
+        Method("ST-SPML, paper", spml, PAPER_SINGLE, is_separate=True),
+        Method("U-SPML, paper", spml, PAPER_SINGLE),
+        Method("MT-SPML, paper", mtspml, PAPER_MULTI),
+        Method("ST-SPML", spml, single, is_separate=True),
+        Method("ST-SPML, shared idf", MTSPML(n_iters=n_iters, common_reg=NOTHING_SHARED), alone, is_extra=True),
+        Method("U-SPML", spml, single),
+        Method("MT-SPML", mtspml, multi),
+        Method("MT-SPML, averaged", MTSPML(n_iters=n_iters, average=True), multi, is_extra=True),
+    ]

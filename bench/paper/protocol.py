@@ -1,0 +1,115 @@
+"""The paper's protocol on tasks that link nodes: hide a fifth, train on shares of the rest, rank the hidden links."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bench.paper.methods import Method
+from fastspml import MTSPML, Network, split_networks
+from fastspml.network import Split
+from fastspml.selection import RECOMMENDED, SelectProgress, hidden_links
+
+TEST_SIZE = 0.2
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much of the protocol is run."""
+
+    n_splits: int = 10
+    sizes: tuple[int, ...] = (20, 40, 60, 80, 100)  # percent of the training nodes
+    n_folds: int = 5
+    n_iters: int = 8000
+
+
+QUICK = Plan(n_splits=2, sizes=(40, 100), n_folds=3, n_iters=1000)
+
+Record = dict[str, Any]
+Tell = Callable[[str], None]
+
+
+def run(networks: Sequence[Network], methods: Sequence[Method], plan: Plan, tell: Tell, save: Callable) -> list[Record]:
+    """Fit and judge every method on every split and training size; records are handed to `save` after each split."""
+    records: list[Record] = []
+    for seed in range(plan.n_splits):
+        splits = split_networks(networks, TEST_SIZE, seed)
+        hidden = {split.network.name: hidden_links(split) for split in splits}
+        for size in plan.sizes:
+            training = [sample(split, size, seed) for split in splits]
+            for method in methods:
+                if method.is_extra and size != max(plan.sizes):
+                    continue
+                where = f"split {seed + 1} of {plan.n_splits}, {size}% of the training nodes, {method.name}"
+                started = time.perf_counter()
+                models, chosen = method.fit(training, plan.n_folds, progress=teller(where, tell))
+                seconds = time.perf_counter() - started
+                aucs = {name: links.quality(models[name]).means()["auc"] for name, links in hidden.items()}
+                records.append(
+                    {"split": seed, "size": size, "method": method.name, "auc": aucs, "params": chosen,
+                     "seconds": round(seconds, 2)}
+                )  # fmt: skip
+                tell(f"{where}: AUC {np.mean(list(aucs.values())):.3f}, {seconds:.1f} s")
+        save(records)
+    return records
+
+
+def sample(split: Split, percent: int, seed: int) -> Network:
+    """Return the network of a share of the training nodes; smaller shares are part of larger ones."""
+    order = np.random.default_rng([seed, 1]).permutation(split.train_nodes)
+    return split.network.subset(np.sort(order[: round(len(order) * percent / 100)]))
+
+
+def teller(where: str, tell: Tell, every_s: float = 20.0) -> Callable[[SelectProgress], None]:
+    """Return a `progress` that says now and then how far a selection has come."""
+    last = time.monotonic()
+
+    def progress(record: SelectProgress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= every_s:
+            last = time.monotonic()
+            tell(f"{where}: {record.n_done} of {record.n_fits} fits")
+
+    return progress
+
+
+def counts(networks: Sequence[Network], n_splits: int) -> list[Record]:
+    """Return Table 1: the size of every task, and over how many hidden nodes, links and non-links AUC is taken."""
+    rows = []
+    for q, network in enumerate(networks):
+        undirected = network.undirected()
+        hidden = [split_networks([n.undirected() for n in networks], TEST_SIZE, s)[q] for s in range(n_splits)]
+        degrees = np.concatenate([undirected.degrees[split.test_nodes] for split in hidden])
+        is_judged = (degrees > 0) & (degrees < network.n_nodes - 1)
+        rows.append(
+            {
+                "task": network.name,
+                "nodes": network.n_nodes,
+                "links": network.n_links,
+                "features": network.n_features,
+                "words in use": len(np.unique(network.features.indices)),
+                "nodes without links": int(np.count_nonzero(undirected.degrees == 0)),
+                "judged nodes a split": float(is_judged.sum() / n_splits),
+                "their links": float(degrees[is_judged].sum() / n_splits),
+                "their non-links": float((network.n_nodes - 1 - degrees[is_judged]).sum() / n_splits),
+            }
+        )
+    return rows
+
+
+def violations(networks: Sequence[Network], n_iters: int = 5500, batch_size: int = 100) -> Record:
+    """Return Fig. 2: how many of 100 drawn triplets are violated in each iteration of MT-SPML, task by task."""
+    recipes = {
+        "paper": MTSPML(weighting="none", margin=1.0, common_reg=1e-2, task_reg=1e-2),
+        "fastspml": MTSPML(
+            weighting="tfidf", margin=1 / 3, common_reg=1e-3, task_reg=1e-3, project=RECOMMENDED[MTSPML]["project"][0]
+        ),
+    }
+    fits = {
+        name: model.set_params(n_iters=n_iters, batch_size=batch_size).fit(networks) for name, model in recipes.items()
+    }
+    return {name: model.violations_.T.tolist() for name, model in fits.items()}

@@ -1,0 +1,105 @@
+"""Records of the experiments as tables: means over splits, standard errors, and differences from MT-SPML in pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Record = dict[str, Any]
+BEST = "MT-SPML"
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return a Markdown table; numbers are set to the right."""
+    numeric = [all(isinstance(row[c], (int, float)) for row in rows) for c in range(len(header))]
+    lines = ["| " + " | ".join(header) + " |", "| " + " | ".join("---:" if n else "---" for n in numeric) + " |"]
+    return "\n".join(lines + ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}" if abs(value) < 2 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """Return the mean over splits and its standard error; nan errors for a single split."""
+    values = np.asarray(values, dtype=np.float64)
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+def by_split(records: Sequence[Record], method: str, **where: Any) -> np.ndarray:
+    """Return the AUC of a method on each split, the mean over tasks, where records have these values."""
+    chosen = [r for r in records if r["method"] == method and all(r[key] == value for key, value in where.items())]
+    return np.array([np.nanmean(list(r["auc"].values())) for r in sorted(chosen, key=lambda r: r["split"])])
+
+
+def difference(records: Sequence[Record], one: str, other: str, **where: Any) -> dict[str, Any]:
+    """Return how far a method is ahead of another, split by split: mean, standard error and on how many splits."""
+    ahead = by_split(records, one, **where) - by_split(records, other, **where)
+    mean, error = mean_and_error(ahead)
+    return {"mean": mean, "error": error, "n_ahead": int((ahead > 0).sum()), "n_splits": len(ahead)}
+
+
+def answer(ahead: dict[str, Any]) -> str:
+    """Return yes, no, or undecided: a difference counts when it exceeds two standard errors."""
+    if not abs(ahead["mean"]) > 2 * ahead["error"]:
+        return "undecided"
+    return "yes" if ahead["mean"] > 0 else "no"
+
+
+def say_difference(ahead: dict[str, Any]) -> str:
+    """Return a difference in words."""
+    return f"{ahead['mean']:+.4f} ± {ahead['error']:.4f}, ahead on {ahead['n_ahead']} of {ahead['n_splits']} splits"
+
+
+def auc_table(records: Sequence[Record], size: int) -> str:
+    """Return the AUC of every method at one training size: per task, mean, standard error, difference from MT-SPML."""
+    records = [record for record in records if record["size"] == size]
+    tasks = list(records[0]["auc"])
+    rows = []
+    for method in dict.fromkeys(record["method"] for record in records):
+        of_method = [record for record in records if record["method"] == method]
+        per_task = [float(np.mean([record["auc"][task] for record in of_method])) for task in tasks]
+        mean, error = mean_and_error(by_split(records, method))
+        behind = "" if method == BEST else say_difference(difference(records, BEST, method))
+        rows.append([method, *per_task, f"{mean:.3f} ± {error:.3f}", behind])
+    return markdown(["", *tasks, "mean", "MT-SPML against it"], rows)
+
+
+def sizes_table(records: Sequence[Record]) -> str:
+    """Return Fig. 1 as numbers: the mean AUC of every method by training size."""
+    sizes = sorted({record["size"] for record in records})
+    extra = {record["method"] for record in records if record["size"] == sizes[-1]} - {
+        record["method"] for record in records if record["size"] == sizes[0]
+    }
+    methods = [method for method in dict.fromkeys(record["method"] for record in records) if method not in extra]
+    rows = [[method, *(float(by_split(records, method, size=size).mean()) for size in sizes)] for method in methods]
+    return markdown(["", *(f"{size}%" for size in sizes)], rows)
+
+
+def counts_table(counts: Sequence[Record]) -> str:
+    """Return Table 1."""
+    return markdown(list(counts[0]), [list(row.values()) for row in counts])
+
+
+def claims(records: Sequence[Record], size: int, suffix: str = "") -> list[dict[str, Any]]:
+    """Return the paper's three claims with the differences that answer them."""
+    pairs = [
+        ("MT-SPML beats ST-SPML", BEST, "ST-SPML"),
+        ("MT-SPML beats U-SPML", BEST, "U-SPML"),
+        ("U-SPML falls below ST-SPML", "ST-SPML", "U-SPML"),
+    ]
+    return [
+        {"claim": claim, **difference(records, one + suffix, other + suffix, size=size)} for claim, one, other in pairs
+    ]
+
+
+def claims_table(by_data: dict[str, list[dict[str, Any]]]) -> str:
+    """Return the claims and their answers, data set by data set."""
+    rows = [
+        [data, row["claim"], answer(row), say_difference(row)] for data, claims_ in by_data.items() for row in claims_
+    ]
+    return markdown(["data", "claim", "answer", "by how much (AUC)"], rows)

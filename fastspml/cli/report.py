@@ -1,0 +1,33 @@
+"""Write a report on a run: one HTML page, which needs no network access, with what was trained on, how well links of
+hidden nodes are predicted, the words that matter, and the nodes predicted best and worst."""
+
+from __future__ import annotations
+
+import argparse
+
+from fastspml.cli.output import print_json, say
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="RUN", help="run folder, or a model file with --networks")
+    parser.add_argument("-o", "--output", help="page to write (default: report.html; with --json none)")
+    parser.add_argument("--overwrite", action="store_true", help="replace the page if it exists")
+    parser.add_argument("--networks", help="file of networks; a run folder knows its own")
+    parser.add_argument("--json", action="store_true", help="print what the page shows as JSON")
+
+
+def run(options: argparse.Namespace) -> None:
+    from fastspml.report import about_run, facts, write_report
+    from fastspml.runs import networks_of, open_run
+
+    model, config = open_run(options.path)
+    networks = networks_of(options.networks, config)
+    about = about_run(options.path)
+    output = options.output or (None if options.json else "report.html")
+    if output is None:
+        known = facts(model, networks, config, about=about)
+    else:
+        known = write_report(output, model, networks, config, about=about, overwrite=options.overwrite)
+        say(f"the report is {output}")
+    if options.json:
+        print_json(known)

@@ -1,0 +1,408 @@
+"""The report: its numbers are those of the library, its page stands by itself, for every kind of model and bad names."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import os
+import re
+import shutil
+import subprocess
+import threading
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import fastspml as fs
+from fastspml import plots
+from fastspml.cli import main
+from fastspml.report import ROC_POINTS, about_run, facts, mean_roc, render, write_report
+from fastspml.scoring import NodeScores
+from tests.conftest import make_network
+
+HOSTILE = "<script>alert('&\"')</script>\x00\u202e"
+VOID = {"meta", "link", "br", "hr", "img"}
+
+
+class Balanced(HTMLParser):
+    """Checks that every tag is closed in order; keeps tags, attributes and the text outside of style."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.text = [], [], [], []
+        self.feed(page)
+        self.close()
+        assert not self.open, f"never closed: {self.open}"
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += attributes
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += attributes
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag, f"</{tag}> out of order"
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.text.append(data)
+
+
+def check_page(page):
+    """Check that a page is well-formed and loads nothing; return it parsed."""
+    parsed = Balanced(page)
+    assert not {"script", "img", "iframe", "object", "embed", "base"} & set(parsed.tags)
+    assert not re.search(r"url\(|@import|<[^>]*(http|ftp)s?://|<[^>]* on\w+=", page)
+    assert {value for name, value in parsed.attributes if name in ("href", "src")} == {"data:,"}
+    assert "nan" not in " ".join(parsed.text).split()
+    for svg in re.findall(r"<svg .*?</svg>", page, re.DOTALL):
+        ElementTree.fromstring(svg)
+        assert "nan" not in svg
+        assert "inf" not in svg
+    return parsed
+
+
+def trained(model, networks, test_size=0.3):
+    """Return a model fitted as a run fits it, with its hidden nodes recorded."""
+    splits = fs.split_networks(networks, test_size)
+    model.fit([split.train for split in splits])
+    model.hidden_nodes_ = [split.test_nodes for split in splits]
+    model.n_nodes_ = [network.n_nodes for network in networks]
+    return model
+
+
+@pytest.fixture(scope="module")
+def networks():
+    nets = fs.synthetic_networks(n_tasks=2, n_nodes=80, n_features=60, words_per_node=8, links_per_node=4)
+    words = [f"word{f}" for f in range(60)]
+    return [
+        fs.Network(net.features, net.adjacency, name, [f"{name}{i}" for i in range(80)], words).undirected()
+        for name, net in zip(("red", "blue"), nets, strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def model(networks):
+    return trained(fs.MTSPML(weighting="tfidf", n_iters=300, common_reg=1e-2, task_reg=1e-2), networks)
+
+
+def test_numbers_are_those_of_the_library(networks, model):
+    known = facts(model, networks)
+    training = [fs.split_networks(networks, 0.3)[q].train for q in range(2)]
+    methods = {row["method"]: row for row in known["methods"]}
+    assert list(methods) == ["Euclid", "cosine tf-idf", "popularity", "MT-SPML"]
+    for q, (task, network) in enumerate(zip(known["tasks"], networks, strict=True)):
+        nodes = model.hidden_nodes_[q]
+        quality = fs.link_quality(model.metric(q), network, nodes)
+        assert {name: task[name] for name in quality.means()} == quality.means()
+        np.testing.assert_array_equal(task["node_auc"], quality.auc[~np.isnan(quality.auc)])
+        assert (task["nodes"], task["links"], task["hidden"]) == (80, network.n_links, len(nodes))
+        assert task["hidden_links"] == sum(network.degrees[nodes])
+        for name, baseline in {
+            "Euclid": fs.baselines.Euclid("l1"),
+            "cosine tf-idf": fs.baselines.CosineTfidf(),
+            "popularity": fs.baselines.Popularity(),
+        }.items():
+            expected = fs.link_quality(baseline.fit(training), network, nodes).means()["auc"]
+            assert methods[name]["auc"][q] == expected
+        assert [node["auc"] for node in task["best"]] == sorted(task["node_auc"], reverse=True)[:3]
+        assert [node["auc"] for node in task["worst"]] == sorted(task["node_auc"])[:3]
+    for row in known["methods"]:
+        assert row["mean"] == pytest.approx(np.mean(row["auc"]))
+    assert [part["name"] for part in known["words"]] == ["common", "red", "blue"]
+    top = model.common_metric_.top_features(15)
+    assert [(word["word"], word["weight"]) for word in known["words"][0]["words"]] == top.tolist()
+    violated = np.array([row["share"] for row in known["convergence"]["violated"]])
+    assert known["convergence"]["iterations"][-1] == 300
+    np.testing.assert_allclose(violated.mean(axis=1), model.violations_.mean(axis=0) / model.batch_size)
+
+
+def test_a_shown_node_is_explained_by_the_metric(networks, model):
+    shown = facts(model, networks)["tasks"][1]["worst"][0]
+    network, metric = networks[1], model.metric(1)
+    node = network.nodes.tolist().index(shown["node"])
+    distances = metric.distances(network.subset([node]), network)[0]
+    links = network.adjacency.indices[network.adjacency.indptr[node] : network.adjacency.indptr[node + 1]]
+    others = np.setdiff1d(np.arange(80), [node, *links])
+    for what, group in (("nearest_link", links), ("nearest_other", others)):
+        nearest = group[distances[group].argmin()]
+        assert shown[what]["node"] == network.nodes[nearest]
+        assert shown[what]["place"] == 1 + np.sum(np.delete(distances, node) < distances[nearest] - 1e-12)
+        records = metric.explain(network.subset([node]), network.subset([nearest]))
+        expected = sorted(records.shared[records.shared > 0], reverse=True)[:5]
+        assert [word["shared"] for word in shown[what]["shared"]] == pytest.approx(expected)
+    assert shown["n_links"] == len(links)
+
+
+def test_roc_by_hand():
+    """Node 0 has the link 1; two non-links are nearer or as near, so the curve is a ramp from one half on."""
+    net = fs.Network(np.array([[0.0], [2.0], [1.0], [-2.0]]), np.eye(4, k=1)[:4] * [[1], [0], [0], [0]])
+    scorer = NodeScores(fs.Metric.identity(1), net)
+    share = np.linspace(0, 1, ROC_POINTS)
+    np.testing.assert_allclose(mean_roc(scorer, net, np.array([0])), np.clip(2 * share - 1, 0, 1))
+    assert fs.link_auc(scorer.metric, net, [0]) == 0.25
+    assert np.isnan(mean_roc(scorer, net, np.array([1]))).all()
+
+
+def test_area_under_the_roc_is_the_auc(networks, model):
+    for task in facts(model, networks)["tasks"]:
+        assert np.trapezoid(task["roc"], dx=1 / (ROC_POINTS - 1)) == pytest.approx(task["auc"], abs=0.01)
+        assert task["roc"][-1] == 1.0
+        assert np.all(np.diff(task["roc"]) >= 0)
+
+
+def test_the_page_shows_the_facts(networks, model):
+    known = facts(model, networks, {"networks": "nets.h5", "test_size": 0.3}, about={"date": "1815-12-10"})
+    parsed = check_page(render(known))
+    text = " ".join(parsed.text)
+    for row in known["methods"]:
+        assert row["method"] in text
+        assert all(f"{auc:.3f}" in text for auc in [*row["auc"], row["mean"]])
+    for task in known["tasks"]:
+        assert all(node["node"] in text for node in task["best"] + task["worst"])
+    for part in known["words"]:
+        assert all(word["word"] in text for word in part["words"])
+    assert "1815-12-10" in text
+    assert "nets.h5" in text
+    json.dumps(known, allow_nan=False)
+
+
+@pytest.mark.parametrize("form", ["diagonal", "full"])
+@pytest.mark.parametrize("kind", [fs.SPML, fs.MTSPML])
+@pytest.mark.parametrize("n_tasks", [1, 4])
+def test_every_kind_of_model(kind, form, n_tasks):
+    """Real-valued attributes without names, of which tf-idf cannot be made; an empty row, an isolated node."""
+    nets = [make_network(seed, n_nodes=14 + 2 * seed) for seed in range(n_tasks)]
+    model = trained(kind(metric=form, n_iters=50, reg=0.1) if kind is fs.SPML else kind(metric=form, n_iters=50), nets)
+    known = facts(model, nets)
+    text = " ".join(check_page(render(known)).text)
+    assert known["model"] == ("MT-SPML" if kind is fs.MTSPML else "U-SPML" if n_tasks > 1 else "SPML")
+    assert "cosine tf-idf was left out of the comparison" in text
+    assert "feature 0" in text or "feature 1" in text
+    assert len(known["words"]) == (n_tasks + 1 if kind is fs.MTSPML else 1)
+    assert len(known["convergence"]["violated"]) == (n_tasks if kind is fs.MTSPML else 1)
+
+
+def test_without_hidden_nodes_the_page_says_why(networks):
+    model = fs.SPML(n_iters=20).fit(networks)
+    for trained_model in (model, model.metric_):
+        known = facts(trained_model, networks)
+        text = " ".join(check_page(render(known)).text)
+        assert not known["methods"]
+        assert "The model records no nodes that were hidden when it was trained" in text
+        assert "The words that matter" in text
+        assert "AUC is the chance" not in text
+    assert "Convergence" not in text  # a metric alone does not remember its training
+
+
+def test_tasks_without_a_scored_node_and_nodes_without_words(networks, model):
+    first = networks[0]
+    adjacency = first.adjacency.toarray()
+    hidden = model.hidden_nodes_[0]
+    adjacency[hidden] = False
+    bare = first.with_links(adjacency)
+    known = facts(model, [bare, networks[1]])
+    assert known["tasks"][0]["scored"] == 0
+    assert known["methods"][-1]["mean"] == known["tasks"][1]["auc"]
+    check_page(render(known))
+    known = facts(model, [bare, networks[1].with_links(np.zeros((80, 80)))])
+    assert "none can be scored" in " ".join(check_page(render(known)).text)
+    features = first.features.toarray()
+    features[hidden] = 0
+    wordless = [fs.Network(features, first.adjacency, "red", first.nodes, first.vocabulary), networks[1]]
+    assert "It has no words that training knew" in " ".join(check_page(render(facts(model, wordless))).text)
+
+
+def test_a_task_that_hides_nothing_and_networks_weighted_before(networks):
+    """Baselines take counts; a task all of whose nodes are trained on elsewhere hides none."""
+    weighted = fs.Weighting("tfidf").fit_transform(networks)
+    model = trained(fs.SPML(n_iters=50), weighted)
+    model.hidden_nodes_[1] = np.zeros(0, dtype=np.int64)
+    known = facts(model, weighted)
+    assert [row["method"] for row in known["methods"]] == ["popularity", "U-SPML"]
+    assert (known["tasks"][1]["hidden"], known["tasks"][1]["best"]) == (0, [])
+    check_page(render(known))
+
+
+def test_hostile_names_are_only_text(networks, tmp_path):
+    nets = [
+        fs.Network(
+            net.features, net.adjacency, f"{q}{HOSTILE}", [f"{HOSTILE}{i}" for i in range(80)],
+            [f"{HOSTILE}{f}" for f in range(60)],
+        )
+        for q, net in enumerate(networks)
+    ]  # fmt: skip
+    model = trained(fs.MTSPML(n_iters=100), nets)
+    results = {"tasks": [net.name for net in nets], "methods": [{"method": HOSTILE, "auc": [0.5, 0.25]}]}
+    known = write_report(tmp_path / "page.html", model, nets, {HOSTILE: HOSTILE}, results, {"versions": {"a": HOSTILE}})
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    parsed = check_page(page)
+    assert "alert" in "".join(parsed.text)
+    assert [row["method"] for row in known["methods"]] == [HOSTILE, "MT-SPML"]
+    ElementTree.fromstring(
+        plots.standalone(plots.by_method([(HOSTILE, [0.3, np.nan])], [HOSTILE] * 2, HOSTILE, HOSTILE))
+    )
+
+
+def test_many_tasks_still_fit():
+    nets = fs.synthetic_networks(n_tasks=23, n_nodes=30, n_features=40, words_per_node=5, links_per_node=3)
+    page = render(facts(trained(fs.MTSPML(n_iters=20), nets), nets))
+    check_page(page)
+    assert page.count('aria-label="Hidden nodes by AUC') == 2
+    assert "mean of tasks" in page
+
+
+def test_nothing_is_overwritten_unasked(networks, model, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text("mine")
+    with pytest.raises(FileExistsError, match="report.html exists; --overwrite"):
+        write_report(path, model, networks)
+    assert path.read_text() == "mine"
+    write_report(path, model, networks, overwrite=True)
+    check_page(path.read_text())
+    assert os.listdir(tmp_path) == ["report.html"]
+    with pytest.raises(FileNotFoundError, match="is no folder; make it"):
+        write_report(tmp_path / "missing" / "report.html", model, networks)
+    with pytest.raises(ValueError, match="one AUC per task; there are 2 tasks"):
+        facts(model, networks, results={"methods": [{"method": "other", "auc": [0.5]}]})
+    with pytest.raises(ValueError, match="was trained on 2 tasks, but 1 networks came"):
+        write_report(tmp_path / "other.html", model, networks[:1])
+
+
+def test_a_standalone_chart_needs_no_page():
+    chart = plots.standalone(plots.lines([("a", [0, 1], [0, 1]), (None, [0, 1], [1, 0])], "t", "x", "y", diagonal=True))
+    root = ElementTree.fromstring(chart)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "var(" not in chart
+    assert len(root.findall(".//{*}polyline")) == 2
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1]), (0.5, 1, [0.5, 0.6, 0.7, 0.8, 0.9, 1]), (0, 3, [0, 1, 2, 3])],
+)
+def test_ticks_are_round(low, high, expected):
+    assert plots._ticks(low, high) == expected
+
+
+@pytest.fixture(scope="module")
+def run_folder(networks, tmp_path_factory):
+    place = tmp_path_factory.mktemp("report")
+    fs.write_networks(place / "nets.h5", networks)
+    arguments = [
+        "train",
+        "--networks",
+        place / "nets.h5",
+        "--weighting",
+        "tfidf",
+        "--n-iters",
+        200,
+        "-o",
+        place / "run",
+    ]
+    assert main([str(argument) for argument in arguments]) == 0
+    return place / "run"
+
+
+def test_the_command(run_folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", str(run_folder)]) == 0
+    assert "the report is report.html" in capsys.readouterr().err
+    text = " ".join(check_page((tmp_path / "report.html").read_text()).text)
+    assert "version of numba" in text
+    assert main(["report", str(run_folder)]) == 1
+    assert "report.html exists; --overwrite" in capsys.readouterr().err
+    assert main(["report", str(run_folder), "--overwrite"]) == 0
+    capsys.readouterr()
+    assert main(["report", str(run_folder), "--json"]) == 0
+    known = json.loads(capsys.readouterr().out)
+    assert known["about"]["versions"]["fastspml"] == fs.__version__
+    assert main(["evaluate", str(run_folder), "--json"]) == 0
+    means = [task["mean"]["auc"] for task in json.loads(capsys.readouterr().out)]
+    assert [task["auc"] for task in known["tasks"]] == means
+    assert main(["report", str(run_folder / "model.h5")]) == 1
+    assert "give --networks FILE" in capsys.readouterr().err
+    assert main(["report"]) == 2
+    assert os.listdir(tmp_path) == ["report.html"]
+
+
+def test_seconds_of_a_run_that_went_on(run_folder, tmp_path):
+    (tmp_path / "model.h5").write_text("")
+    (tmp_path / "history.jsonl").write_text("".join(f'{{"elapsed_s": {s}}}\n' for s in (1, 2, 3, 0.5, 2.5)))
+    assert about_run(tmp_path)["seconds"] == 5.5
+    assert set(about_run(run_folder)) == {"date", "seconds", "versions"}
+    assert set(about_run(run_folder / "model.h5")) == {"date"}
+
+
+# ---- in a browser ---------------------------------------------------------------------------------------------------
+
+# Looks at the page in two windows; what reaches beyond them, and text beyond its chart, is named.
+LOOKER = """<!DOCTYPE html><html><head><link rel="icon" href="data:,"></head><body>
+<iframe src="/report.html" width="400" height="800"></iframe><iframe src="/report.html" width="1200" height="800"></iframe>
+<pre id="found"></pre><script>
+window.onload = () => {
+  const found = [...document.querySelectorAll("iframe")].map(frame => {
+    const page = frame.contentDocument, beyond = [];
+    for (const text of page.querySelectorAll("svg text")) {
+      const inner = text.getBoundingClientRect(), outer = text.ownerSVGElement.getBoundingClientRect();
+      if (inner.left < outer.left - 1 || inner.right > outer.right + 1 || inner.bottom > outer.bottom + 1)
+        beyond.push(text.textContent);
+    }
+    return {width: page.documentElement.scrollWidth, room: page.documentElement.clientWidth, beyond,
+      sections: page.querySelectorAll("section").length, paper: getComputedStyle(page.body).backgroundColor,
+      loaded: frame.contentWindow.performance.getEntriesByType("resource").map(entry => entry.name)};
+  });
+  document.getElementById("found").textContent = JSON.stringify(found);
+};
+</script></body></html>"""
+
+
+@pytest.mark.parametrize(("scheme", "paper"), [("light", plots.LIGHT["paper"]), ("dark", plots.DARK["paper"])])
+def test_in_a_browser(networks, tmp_path, scheme, paper):
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no chromium or google-chrome is installed")
+    long = "a-very-long-name-without-any-space" * 4
+    nets = [
+        net.replace(name=f"{net.name}-{long}", nodes=np.array([f"{n}{long}" for n in net.nodes])) for net in networks
+    ]
+    write_report(tmp_path / "report.html", trained(fs.MTSPML(weighting="tfidf", n_iters=300), nets), nets)
+    (tmp_path / "look.html").write_text(LOOKER)
+    asked = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *arguments):
+            asked.append(self.path)
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(tmp_path)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    flags = [
+        "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+        "--disable-component-update", "--disable-sync", "--enable-logging=stderr", "--virtual-time-budget=5000",
+        f"--user-data-dir={tmp_path / 'profile'}", "--host-resolver-rules=MAP * 127.0.0.1", "--dump-dom",
+        f"--blink-settings=preferredColorScheme={0 if scheme == 'dark' else 1}",
+    ]  # fmt: skip
+    try:
+        url = f"http://127.0.0.1:{server.server_port}/look.html"
+        got = subprocess.run([browser, *flags, url], capture_output=True, text=True, timeout=120)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert "CONSOLE" not in got.stderr
+    assert set(asked) == {"/look.html", "/report.html"}
+    windows = json.loads(re.search(r'<pre id="found">(.*?)</pre>', got.stdout)[1])
+    assert len(windows) == 2
+    for window in windows:
+        assert window["sections"] > 5
+        assert window["width"] <= window["room"]
+        assert window["beyond"] == []
+        assert window["loaded"] == []
+        assert window["paper"] == f"rgb({', '.join(str(int(paper[k : k + 2], 16)) for k in (1, 3, 5))})"
