@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench.paper import tables
-from bench.paper.methods import Method
+from bench.paper.methods import PAPER_MULTI, PAPER_SINGLE, Method
 from bench.paper.protocol import TEST_SIZE, Plan, Record, Tell, teller
 from fastspml import MTSPML, SPML, Network, split_networks
 from fastspml.baselines import CosineTfidf
@@ -27,9 +27,6 @@ N_ITERS = 2000
 # The recommended grid, and what else profiles need: whether to project at all.
 SINGLE = {**RECOMMENDED[SPML], "projection": ["end", "never"]}
 MULTI = {**RECOMMENDED[MTSPML], "projection": ["end", "never"]}
-PAPER_SINGLE = {"weighting": ["none"], "reg": [1e-1, 1e-2, 1e-3, 1e-4]}
-PAPER_MULTI = {"weighting": ["none"], "common_reg": [1e-1, 1e-2, 1e-3], "task_reg": [1e-1, 1e-2, 1e-3]}
-
 METHODS = {
     "cosine tf-idf": Method("cosine tf-idf", CosineTfidf()),
     "ST-SPML": Method("ST-SPML", SPML(n_iters=N_ITERS), SINGLE, is_separate=True),

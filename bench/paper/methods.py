@@ -8,7 +8,7 @@ from typing import Any
 
 from fastspml import MTSPML, SPML, Network, select
 from fastspml.baselines import CosineTfidf, Euclid, MultiTaskSVM, PooledSVM, Popularity, SingleTaskSVM
-from fastspml.selection import RECOMMENDED, SelectProgress
+from fastspml.selection import RECOMMENDED, Grid, SelectProgress
 
 # A common metric that this much holds to the identity does not move: every task learns alone, from shared idf weights.
 NOTHING_SHARED = 1e9
@@ -20,7 +20,7 @@ class Method:
 
     name: str
     estimator: Any
-    grid: dict[str, list[Any]] = field(default_factory=dict)
+    grid: Grid = field(default_factory=dict)  # empty: nothing is to be selected
     is_separate: bool = False  # every task is selected and fitted by itself, and sees no other
     is_extra: bool = False  # fitted on all training nodes only, not on shares of them
 
@@ -47,13 +47,19 @@ class Method:
         return models, chosen if self.is_separate else chosen[0]
 
 
-# As printed: counts, scaled to sum 1 or not, a margin of 1, metrics pulled to zero and projected one by one.
-PAPER_REGS = [1e-1, 1e-2, 1e-3, 1e-4]
-PAPER_SINGLE = {"weighting": ["none", "l1"], "reg": PAPER_REGS}
-PAPER_MULTI = {"weighting": ["none", "l1"], "common_reg": PAPER_REGS[1:], "task_reg": PAPER_REGS[1:]}
+# As printed: counts, scaled to sum 1 or not, a margin of 1, metrics pulled to zero and projected one by one. Distances
+# of the two are of very different sizes, so each has regularisation weights of its own.
+PAPER_SINGLE = [
+    {"weighting": ["none"], "reg": [1e1, 1e-1, 1e-3]},
+    {"weighting": ["l1"], "reg": [1e-5, 1e-6, 1e-7, 1e-8]},
+]
+PAPER_MULTI = [
+    {"weighting": ["none"], "common_reg": [1e-1, 1e-3], "task_reg": [1e-1, 1e-3]},
+    {"weighting": ["l1"], "common_reg": [1e-5, 1e-6, 1e-7], "task_reg": [1e-5, 1e-6, 1e-7]},
+]
 
 SVM = {"weighting": ["tfidf"], "C": [1e-3, 1e-2, 1e-1, 1.0]}
-SVM_MULTI = {**SVM, "common_cost": [0.1, 1.0, 10.0]}
+SVM_MULTI = {**SVM, "common_cost": [0.3, 3.0]}
 
 
 def all_methods(n_iters: int) -> list[Method]:
