@@ -342,6 +342,7 @@ def _liblinear(pairs: sparse.csr_array, labels: np.ndarray, C: float) -> np.ndar
     try:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.svm import LinearSVC
+        from threadpoolctl import threadpool_limits
     except ImportError as error:
         raise ImportError("SVMs need scikit-learn: pip install 'fastspml[baselines]'.") from error
     if len(np.unique(labels)) < 2:
@@ -353,7 +354,8 @@ def _liblinear(pairs: sparse.csr_array, labels: np.ndarray, C: float) -> np.ndar
         raise ValueError(f"{pairs.nnz:,} attributes of pairs are more than LIBLINEAR can take; use fewer networks.")
     indices, indptr = pairs.indices.astype(np.int32, copy=False), pairs.indptr.astype(np.int32, copy=False)
     svm = LinearSVC(C=C, loss="squared_hinge", dual=False, tol=TOLERANCE, max_iter=MAX_STEPS, fit_intercept=False)
-    with warnings.catch_warnings():
+    # Vectors are too short for threads of BLAS to pay, and those of fits side by side get into each other's way.
+    with warnings.catch_warnings(), threadpool_limits(1, "blas"):
         warnings.simplefilter("ignore", ConvergenceWarning)  # said below, with what to do
         svm.fit(sparse.csr_array((pairs.data, indices, indptr), pairs.shape), labels)
     if svm.n_iter_ >= MAX_STEPS:

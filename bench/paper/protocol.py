@@ -24,7 +24,7 @@ class Plan:
     n_splits: int = 10
     sizes: tuple[int, ...] = (20, 40, 60, 80, 100)  # percent of the training nodes
     n_folds: int = 5
-    n_iters: int = 5000
+    n_iters: int = 4000  # after which the paper sees no change any more
     has_extras: bool = True  # whether methods that are no part of the paper's figures are fitted, too
 
 
