@@ -20,6 +20,15 @@ def metric_of(model: Any, task: Network | int | str = 0) -> Metric:
     return model if isinstance(model, Metric) else model.metric_for(task)
 
 
+def learned_metrics(model: Any) -> list[tuple[str, Metric]]:
+    """Return the metrics that a model consists of, under the names that a reader knows them by."""
+    if hasattr(model, "common_metric_"):
+        return [("common", model.common_metric_), *zip(model.task_names_, model.task_metrics_, strict=True)]
+    if len(getattr(model, "task_names_", ())) == 1:
+        return [(model.task_names_[0], metric_of(model))]
+    return [("all tasks", metric_of(model))]
+
+
 class Scorer(Protocol):
     """What can rank nodes without being a metric: a baseline, or a model of your own."""
 

@@ -8,16 +8,19 @@ import os
 import platform
 import signal
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fastspml import __version__
 from fastspml.learner import Learner, Progress
 from fastspml.mtspml import MTSPML
 from fastspml.network import Network, split_networks
+from fastspml.selection import Selection, SelectProgress, Trial, select
 from fastspml.spml import SPML
 from fastspml.store import load_model, read_networks, save_model
 
@@ -95,11 +98,7 @@ def train(config: dict[str, Any], folder: str | Path, progress: Callable[[Progre
     """
     folder = Path(folder)
     _claim(folder, config)
-    networks = load_networks(config)
-    training, hidden = networks, None
-    if config["test_size"]:
-        splits = split_networks(networks, config["test_size"], config["split_seed"])
-        training, hidden = [split.train for split in splits], [split.test_nodes for split in splits]
+    networks, training, hidden = _split(config)
     checkpoint = folder / "checkpoint.h5"
     with _signals() as caught:
 
@@ -112,19 +111,71 @@ def train(config: dict[str, Any], folder: str | Path, progress: Callable[[Progre
         if checkpoint.exists():
             model = load_model(checkpoint).resume(training, between_chunks)
         else:
-            params = {key: value for key, value in config.items() if key not in RUN_KEYS}
-            model = MODELS[config["model"]](**params).fit(training, between_chunks)
+            model = _estimator(config).fit(training, between_chunks)
     if model.n_iters_ < model.n_iters:
         save_model(checkpoint, model, overwrite=True)
         raise Stopped(
             f"stopped by {caught[0]} after iteration {model.n_iters_} of {model.n_iters}; the same command goes on."
         )
+    _save(folder, model, networks, hidden)
+    checkpoint.unlink(missing_ok=True)
+    return model
+
+
+def select_and_train(
+    config: dict[str, Any],
+    folder: str | Path,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    progress: Callable[[SelectProgress], Any] | None = None,
+    **options: Any,
+) -> Selection:
+    """Choose parameters by cross-validation over the nodes that are not hidden, and leave the run that has the best.
+
+    The configuration gives what the grid does not name; options are those of `select`. Every setting that is done is
+    a line of selection.jsonl at once. A signal (SIGTERM, SIGINT) stops the search: the best of what is done is taken.
+    """
+    folder = Path(folder)
+    _check_new(folder)
+    networks, training, hidden = _split(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _signals() as caught:
+
+        def between_fits(record: SelectProgress) -> bool:
+            for trial in record.finished:
+                _append(folder / "selection.jsonl", _described(trial))
+            if progress is not None:
+                progress(record)
+            return bool(caught)
+
+        selection = select(_estimator(config), training, grid, progress=between_fits, **options)
+    _describe(folder, config | selection.best_params_)
+    _save(folder, selection.best_estimator_, networks, hidden)
+    return selection
+
+
+def _described(trial: Trial) -> dict[str, Any]:
+    values = {"auc": trial.auc, "standard_error": trial.standard_error, "fold_aucs": trial.fold_aucs}
+    return {**trial.params, **values, "seconds": round(trial.seconds, 3)}
+
+
+def _estimator(config: Mapping[str, Any]) -> Learner:
+    return MODELS[config["model"]](**{key: value for key, value in config.items() if key not in RUN_KEYS})
+
+
+def _split(config: Mapping[str, Any]) -> tuple[list[Network], list[Network], list[np.ndarray] | None]:
+    """Return all networks, those that may be trained on, and the nodes that are hidden, if any are."""
+    networks = load_networks(config)
+    if not config["test_size"]:
+        return networks, networks, None
+    splits = split_networks(networks, config["test_size"], config["split_seed"])
+    return networks, [split.train for split in splits], [split.test_nodes for split in splits]
+
+
+def _save(folder: Path, model: Any, networks: Sequence[Network], hidden: list[np.ndarray] | None) -> None:
     model.n_nodes_ = [network.n_nodes for network in networks]
     if hidden is not None:
         model.hidden_nodes_ = hidden
     save_model(folder / "model.h5", model)
-    checkpoint.unlink(missing_ok=True)
-    return model
 
 
 def load_networks(config: Mapping[str, Any]) -> list[Network]:
@@ -160,15 +211,24 @@ def _claim(folder: Path, config: dict[str, Any]) -> None:
         if differing:
             raise ValueError(f"{folder} holds a run with another configuration; {', '.join(differing)} differ.")
         return
-    if folder.exists() and any(folder.iterdir()):
-        raise FileExistsError(f"{folder} is not empty and holds no run; name a new folder.")
+    _check_new(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    _describe(folder, config)
+
+
+def _describe(folder: Path, config: Mapping[str, Any]) -> None:
+    """Write down what a run is made with."""
     # JSON's strings, numbers, booleans and lists are TOML's too; None is a key left out.
     lines = [f"{key} = {json.dumps(value)}" for key, value in config.items() if value is not None]
     _write(folder / "config.toml", "\n".join(lines) + "\n")
     packages = {name: version(name) for name in ("numpy", "scipy", "numba", "h5py")}
     about = {"fastspml": __version__, "python": platform.python_version(), "machine": platform.machine(), **packages}
     _write(folder / "versions.json", json.dumps(about, indent=1) + "\n")
+
+
+def _check_new(folder: Path) -> None:
+    if folder.exists() and any(folder.iterdir()):
+        raise FileExistsError(f"{folder} is not empty and holds no run; name a new folder.")
 
 
 def _write(path: Path, text: str) -> None:
@@ -185,6 +245,10 @@ def _note(path: Path, record: Progress) -> None:
         "violated_share": record.violated_share,
         **record.work,
     }
+    _append(path, line)
+
+
+def _append(path: Path, line: Mapping[str, Any]) -> None:
     with open(path, "a") as file:
         file.write(json.dumps(line) + "\n")
 

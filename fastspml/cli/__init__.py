@@ -25,6 +25,7 @@ COMMANDS = {
     "info": "show what a file of networks or a model holds",
     "convert": "change the layout of a file of networks, or to and from .h5ad",
     "train": "train a model as configured, into a run folder",
+    "select": "choose parameters by cross-validation, and train with the best",
     "evaluate": "score a run's hidden nodes",
     "predict": "predict the links of unseen nodes",
     "explain": "show the words that matter, or what two nodes share",

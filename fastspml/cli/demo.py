@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastspml.cli.explain import learned_metrics, print_words
+from fastspml.cli.explain import print_words
 from fastspml.cli.output import print_json, print_table, progress_shower, say
 
 if TYPE_CHECKING:
@@ -134,6 +134,8 @@ def _recovered(model: MTSPML, planted: Any) -> list[float]:
 
 
 def _show(results: dict[str, Any], model: MTSPML) -> None:
+    from fastspml.evaluate import learned_metrics
+
     print("AUC of the links of hidden nodes, predicted from their words alone:\n")
     print_table(
         [[row["method"], *row["auc"], row["mean"]] for row in results["methods"]],

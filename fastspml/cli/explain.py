@@ -27,6 +27,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _show_words(options: argparse.Namespace) -> None:
+    from fastspml.evaluate import learned_metrics
     from fastspml.runs import open_run
 
     model, _ = open_run(options.path)
@@ -38,18 +39,6 @@ def _show_words(options: argparse.Namespace) -> None:
         print_json({title: [{"feature": f, "weight": w} for f, w in top.tolist()] for title, top in tops.items()})
     else:
         print_words(tops)
-
-
-def learned_metrics(model: Any) -> list[tuple[str, Any]]:
-    """Return the metrics of a model under the names that a reader knows them by."""
-    from fastspml.metric import Metric
-    from fastspml.mtspml import MTSPML
-
-    if isinstance(model, Metric):
-        return [("metric", model)]
-    if isinstance(model, MTSPML):
-        return [("common", model.common_metric_), *zip(model.task_names_, model.task_metrics_, strict=True)]
-    return [("metric", model.metric_)]
 
 
 def print_words(tops: dict[str, Any]) -> None:

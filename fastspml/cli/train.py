@@ -39,9 +39,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="RUN", help="run folder to make, or to go on with")
     parser.add_argument("--example", action="store_true", help="print a commented configuration and stop")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_keys(parser)
+
+
+def add_keys(parser: argparse.ArgumentParser) -> None:
+    """Make every key of a configuration a flag."""
     keys = parser.add_argument_group("keys of the configuration")
     for key, summary in KEYS.items():
-        keys.add_argument(f"--{key.replace('_', '-')}", dest=key, metavar="VALUE", help=summary, type=_value)
+        keys.add_argument(f"--{key.replace('_', '-')}", dest=key, metavar="VALUE", help=summary, type=as_value)
+
+
+def configured(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the configuration that the file and, above it, the flags give."""
+    from fastspml import runs
+
+    settings = runs.read_config(options.config) if options.config else {}
+    return runs.resolve(settings | {key: getattr(options, key) for key in KEYS if getattr(options, key) is not None})
 
 
 def run(options: argparse.Namespace) -> int | None:
@@ -52,9 +65,7 @@ def run(options: argparse.Namespace) -> int | None:
         return None
     if options.output is None:
         raise ValueError("no run folder was named; give -o RUN.")
-    settings = runs.read_config(options.config) if options.config else {}
-    settings |= {key: getattr(options, key) for key in KEYS if getattr(options, key) is not None}
-    config = runs.resolve(settings)
+    config = configured(options)
     show, close = progress_shower("training")
     try:
         model: Any = runs.train(config, options.output, show)
@@ -79,7 +90,7 @@ def run(options: argparse.Namespace) -> int | None:
     return None
 
 
-def _value(text: str) -> Any:
+def as_value(text: str) -> Any:
     """Return a flag's value as a configuration file would give it: a number, true or false, a list, or a string."""
     try:
         return json.loads(text)

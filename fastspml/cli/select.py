@@ -1,0 +1,96 @@
+"""Choose parameters by cross-validation over nodes, and leave a run folder that was trained with the best of them.
+Nodes hidden by test_size take no part in the choice. Ctrl-C stops the search, and the best of what is done is taken."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from fastspml.cli.output import print_json, print_table, report_shower, say
+from fastspml.cli.train import add_keys, as_value, configured
+
+if TYPE_CHECKING:
+    from fastspml.selection import SelectProgress
+
+MEASURES = ("auc", "standard_error", "seconds")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("config", nargs="?", help="TOML file, as of fastspml train, with what is not to be chosen")
+    parser.add_argument("-o", "--output", metavar="RUN", required=True, help="run folder to make")
+    parser.add_argument(
+        "--grid",
+        action="append",
+        metavar="KEY=[VALUES]",
+        help="values to choose from, as reg=[1e-2,1e-3]; may be given for several keys (default: a grid for the model)",
+    )
+    parser.add_argument("--folds", type=int, default=5, help="folds of nodes (default: 5)")
+    parser.add_argument("--random", type=int, metavar="N", help="try only N combinations, drawn at random")
+    parser.add_argument(
+        "--one-standard-error",
+        action="store_true",
+        help="take the first combination that is within one standard error of the best",
+    )
+    parser.add_argument(
+        "--seed-of-folds", type=int, default=0, metavar="SEED", help="which nodes are held out (default: 0)"
+    )
+    parser.add_argument("--threads", type=int, metavar="N", help="fits side by side (default: all processors)")
+    parser.add_argument("--top", type=int, default=10, metavar="N", help="combinations to print (default: 10)")
+    parser.add_argument("--json", action="store_true", help="print everything that was tried as JSON")
+    add_keys(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    from fastspml.runs import select_and_train
+
+    show, close = report_shower()
+
+    def progress(record: SelectProgress) -> None:
+        show("fits", record.n_done, record.n_fits)
+
+    try:
+        selection = select_and_train(
+            configured(options),
+            options.output,
+            _grid(options.grid),
+            progress,
+            n_folds=options.folds,
+            n_random=options.random,
+            one_standard_error=options.one_standard_error,
+            seed=options.seed_of_folds,
+            n_threads=options.threads,
+        )
+    finally:
+        close()
+    if not selection.is_complete_:
+        say(f"interrupted: the best of the {len(selection.trials_)} combinations that were done was taken.")
+    table = selection.table()
+    if options.json:
+        print_json(
+            {"run": options.output, "best": selection.best_params_, "complete": selection.is_complete_, "tried": table}
+        )
+        return
+    varied = [key for key in table[0] if len({str(row[key]) for row in table}) > 1 and key not in MEASURES]
+    print_table(
+        [[*(_short(row[key]) for key in varied), row["auc"], row["standard_error"]] for row in table[: options.top]],
+        header=[*varied, "AUC", "standard error"],
+    )
+    chosen = ", ".join(f"{key} = {_short(value)}" for key, value in selection.best_params_.items())
+    print(f"\n{options.output}/model.h5: trained on all nodes that are not hidden, with {chosen}")
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _grid(parts: list[str] | None) -> dict[str, list[Any]] | None:
+    if parts is None:
+        return None
+    grid = {}
+    for part in parts:
+        key, equals, values = part.partition("=")
+        if not equals:
+            raise ValueError(f"--grid takes KEY=[VALUES], as reg=[1e-2,1e-3]; got {part!r}.")
+        value = as_value(values)
+        grid[key.strip().replace("-", "_")] = value if isinstance(value, list) else [value]
+    return grid

@@ -1,0 +1,111 @@
+"""fastspml select as a user meets it: a table, a run folder with the best, and something usable when interrupted."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import fastspml as fs
+from fastspml.cli import main
+from fastspml.runs import read_config
+
+GRID = ["--grid", "reg=[0.1,0.01]", "--grid", "margin=[0.5,1]", "--grid", "n-iters=[20,40]"]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("networks") / "nets.h5"
+    fs.write_networks(
+        path,
+        fs.synthetic_networks(n_tasks=2, n_nodes=60, n_features=50, words_per_node=8, links_per_node=4, seed=1),
+    )
+    return path
+
+
+def run(capsys, *arguments):
+    code = main(["select", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_the_run_has_the_best_parameters_and_hidden_nodes_took_no_part(file, tmp_path, capsys):
+    folder = tmp_path / "run"
+    arguments = ["--networks", file, "--model", "SPML", "--weighting", "tfidf", "--folds", "3", "-o", folder]
+    code, out, _ = run(capsys, *arguments, *GRID, "--json")
+    assert code == 0
+    result = json.loads(out)
+    training = [split.train for split in fs.split_networks(fs.read_networks(file), 0.2, 0)]
+    grid = {"reg": [0.1, 0.01], "margin": [0.5, 1], "n_iters": [20, 40]}
+    expected = fs.select(fs.SPML(weighting="tfidf"), training, grid, n_folds=3)
+    assert result["best"] == expected.best_params_
+    assert [row["auc"] for row in result["tried"]] == [trial.auc for trial in expected.trials_]
+    assert result["complete"]
+
+    config = read_config(folder / "config.toml")
+    assert {key: config[key] for key in grid} == expected.best_params_
+    model = fs.load_model(folder / "model.h5")
+    assert np.array_equal(model.metric_.weights, expected.best_estimator_.metric_.weights)
+    lines = [json.loads(line) for line in (folder / "selection.jsonl").read_text().splitlines()]
+    assert sorted(line["auc"] for line in lines) == sorted(trial.auc for trial in expected.trials_)
+    assert main(["evaluate", str(folder)]) == 0
+    assert main(["report", str(folder), "-o", str(tmp_path / "report.html")]) == 0
+
+
+def test_the_table(file, tmp_path, capsys):
+    code, out, _ = run(
+        capsys, "--networks", file, "--model", "SPML", *GRID, "--folds", "2", "--top", "3", "-o", tmp_path / "run"
+    )
+    header, *rows = out.split("\n\n")[0].splitlines()
+    assert code == 0
+    assert header.split() == ["reg", "margin", "n_iters", "AUC", "standard", "error"]
+    assert len(rows) == 3
+    assert "model.h5: trained on all nodes that are not hidden, with reg = " in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--grid", "reg"], "--grid takes KEY=[VALUES], as reg=[1e-2,1e-3]; got 'reg'."),
+        (["--grid", "regs=[1]"], "SPML has no parameter 'regs'"),
+        (["--grid", "reg=[-1]"], "reg must be a positive number, got -1."),
+        (["--folds", "1"], "n_folds must be an integer from 2"),
+    ],
+)
+def test_mistakes_cost_a_sentence(file, tmp_path, capsys, arguments, sentence):
+    code, out, err = run(capsys, "--networks", file, "--model", "SPML", "-o", tmp_path / "run", *arguments)
+    assert (code, out) == (1, "")
+    assert sentence in err
+    assert "Traceback" not in err
+
+
+def test_a_folder_in_use_is_refused(file, tmp_path, capsys):
+    (tmp_path / "something").write_text("mine")
+    code, _, err = run(capsys, "--networks", file, "-o", tmp_path)
+    assert code == 1
+    assert "is not empty" in err
+    assert (tmp_path / "something").read_text() == "mine"
+
+
+def test_interrupted_it_leaves_the_best_of_what_is_done(file, tmp_path):
+    folder = tmp_path / "run"
+    command = [
+        sys.executable, "-m", "fastspml", "select", "--networks", str(file), "--model", "SPML", "--folds", "2",
+        "--grid", f"reg={[10.0**-k for k in range(1, 6)]}", "--grid", "n_iters=[200000]", "--json", "-o", str(folder),
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not (folder / "selection.jsonl").exists() and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    result = json.loads(out)
+    assert not result["complete"]
+    assert 1 <= len(result["tried"]) < 5
+    assert "interrupted: the best of the" in err
+    assert fs.load_model(folder / "model.h5").reg == result["best"]["reg"]
