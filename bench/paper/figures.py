@@ -64,6 +64,8 @@ def training_sizes(records: Sequence[Record], folder: Path, name: str) -> None:
     below = [figure.add_subplot(grid[1 + q // columns, q % columns]) for q in range(len(tasks))]
     for method, (colour, marker, line) in STYLES.items():
         of_method = [record for record in records if record["method"] == method]
+        if not of_method:
+            continue
         style = {
             "color": colour,
             "marker": marker,

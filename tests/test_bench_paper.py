@@ -1,0 +1,145 @@
+"""The paper's experiments in small: what a method may see, what is recorded, and that tables and figures come out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fastspml as fs
+from bench.paper import circles, protocol, tables
+from bench.paper.__main__ import linking_page
+from bench.paper.methods import Method, all_methods
+from bench.paper.protocol import Plan
+from fastspml.baselines import CosineTfidf, Euclid
+
+PLAN = Plan(n_splits=3, sizes=(50, 100), n_folds=2, n_iters=20)
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    nets = fs.synthetic_networks(n_tasks=2, n_nodes=60, n_features=50, words_per_node=8, links_per_node=6, seed=1)
+    return [net.replace(nodes=np.array([f"{net.name} {i}" for i in range(60)]), named_nodes=True) for net in nets]
+
+
+@pytest.fixture(scope="module")
+def records(tasks):
+    methods = [
+        Method("cosine tf-idf", CosineTfidf()),
+        Method("ST-SPML", fs.SPML(n_iters=20), {"reg": [0.1]}, is_separate=True),
+        Method("U-SPML", fs.SPML(n_iters=20), {"reg": [0.1]}),
+        Method("MT-SPML", fs.MTSPML(n_iters=20), {"task_reg": [0.1, 0.01]}),
+        Method("MT-SPML, averaged", fs.MTSPML(n_iters=20, average=True), {"task_reg": [0.1]}, is_extra=True),
+    ]
+    return protocol.run(tasks, methods, PLAN, tell=lambda text: None, save=lambda records: None)
+
+
+def test_a_method_is_handed_training_nodes_only(tasks):
+    seen = []
+
+    class Witness(Euclid):
+        def fit(self, networks, progress=None):
+            seen.append({name for network in networks for name in network.nodes.tolist()})
+            return super().fit(networks)
+
+    protocol.run(tasks, [Method("witness", Witness())], PLAN, lambda text: None, lambda records: None)
+    hidden = [
+        {name for split in fs.split_networks(tasks, 0.2, seed) for name in split.test.nodes.tolist()}
+        for seed in range(PLAN.n_splits)
+    ]
+    assert len(seen) == PLAN.n_splits * len(PLAN.sizes)
+    for k, names in enumerate(seen):
+        assert not names & hidden[k // len(PLAN.sizes)]
+    for smaller, larger in zip(seen[::2], seen[1::2], strict=True):
+        assert smaller < larger
+
+
+def test_records(tasks, records):
+    assert len(records) == 3 * (2 * 4 + 1)  # the extra method at the largest size only
+    first = next(record for record in records if record["method"] == "MT-SPML" and record["size"] == 100)
+    splits = fs.split_networks(tasks, 0.2, 0)
+    model = fs.MTSPML(**fs.MTSPML(n_iters=20).get_params() | first["params"]).fit([split.train for split in splits])
+    expected = {s.network.name: np.nanmean(fs.link_auc(model, s.network, s.test_nodes)) for s in splits}
+    assert first["auc"] == pytest.approx(expected)
+    assert isinstance(next(r for r in records if r["method"] == "ST-SPML")["params"], list)
+
+
+def test_differences_are_taken_split_by_split():
+    records = [
+        {"split": s, "size": 100, "method": m, "auc": {"a": auc, "b": auc + 0.1}}
+        for m, aucs in (("MT-SPML", (0.8, 0.7, 0.9)), ("U-SPML", (0.7, 0.65, 0.85)))
+        for s, auc in enumerate(aucs)
+    ]
+    got = tables.difference(records, "MT-SPML", "U-SPML", size=100)
+    assert got["mean"] == pytest.approx((0.1 + 0.05 + 0.05) / 3)
+    assert got["error"] == pytest.approx(np.std([0.1, 0.05, 0.05], ddof=1) / np.sqrt(3))
+    assert (got["n_ahead"], got["n_splits"]) == (3, 3)
+    assert tables.answer(got) == "yes"
+    assert tables.answer(got | {"mean": -got["mean"]}) == "no"
+    assert tables.answer(got | {"error": got["mean"]}) == "undecided"
+
+
+def test_page_and_figures(tasks, records, tmp_path):
+    from bench.paper import figures
+
+    results = {"plan": vars(PLAN), "counts": protocol.counts(tasks, PLAN.n_splits), "records": records}
+    paper = [record | {"method": record["method"] + ", paper"} for record in records]
+    page = linking_page("toy", results | {"records": records + paper})
+    assert "| MT-SPML |" in page
+    assert "MT-SPML beats ST-SPML" in page
+    figures.training_sizes(records, tmp_path, "fig1")
+    figures.violations({"paper": [[3] * 100] * 2, "fastspml": [[2] * 100] * 2}, ["a", "b"], tmp_path, "fig2")
+    for name in ("fig1.png", "fig1.svg", "fig2.png", "fig2.svg"):
+        assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_every_method_is_what_it_is_called(tasks):
+    names = [method.name for method in all_methods(20)]
+    assert len(set(names)) == len(names)
+    for method in all_methods(20):
+        for name in method.grid if isinstance(method.grid, dict) else {key for part in method.grid for key in part}:
+            assert name in method.estimator.get_params()
+
+
+# ---- circles ----
+
+
+@pytest.fixture(scope="module")
+def egos():
+    """One ego with three circles; a member of circle q has word q."""
+    rng = np.random.default_rng(0)
+    is_member = rng.random((60, 3)) < 0.35
+    words = np.hstack([is_member, rng.random((60, 5)) < 0.3])
+    words = np.vstack([np.ones(8), words]).astype(float)
+    names = ["ego", *(f"alter {i}" for i in range(60))]
+    tasks = []
+    for q in range(3):
+        links = np.zeros((61, 61))
+        links[0, 1:] = is_member[:, q]
+        tasks.append(fs.Network(words, links, name=f"circle {q}", nodes=names))
+    return {"ego": tasks}
+
+
+def test_circles(egos, monkeypatch):
+    grid = {"reg": [0.01], "prior": ["identity"]}
+    methods = {
+        "cosine tf-idf": Method("cosine tf-idf", CosineTfidf()),
+        "ST-SPML": Method("ST-SPML", fs.SPML(n_iters=200), grid, is_separate=True),
+        "U-SPML": Method("U-SPML", fs.SPML(n_iters=200), grid),
+        "MT-SPML": Method("MT-SPML", fs.MTSPML(n_iters=200, project="combined"), {"task_reg": [0.01]}),
+    }
+    monkeypatch.setattr(circles, "METHODS", methods | {f"{name}, paper": methods[name] for name in list(methods)[1:]})
+    records = circles.run(egos, PLAN, lambda text: None, lambda records: None)
+    groups = {tuple(record["group"]) for record in records if record["method"] == "MT-SPML"}
+    assert {(0, 1), (0, 1, 2)} <= groups
+    single = [record for record in records if record["method"] == "ST-SPML"]
+    assert np.mean([list(record["auc"].values()) for record in single]) > 0.9  # each task finds its word
+    about = {"alters": 60, "features": 8, "members": [t.n_links for t in egos["ego"]],
+             "overlaps": circles.overlaps(egos["ego"]), "least_related": circles.least_related(egos["ego"])}  # fmt: skip
+    page = circles.page({"records": records, "plan": vars(PLAN), "egos": {"ego": about}})
+    assert "the two circles of each ego that overlap least" in page
+
+
+def test_overlap_by_hand(egos):
+    one, other = egos["ego"][:2]
+    members, others = (set(np.flatnonzero(t.adjacency.toarray()[0])) for t in (one, other))
+    assert circles.overlap(one, other) == len(members & others) / len(members | others)
