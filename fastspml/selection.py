@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -138,7 +139,7 @@ def select(
     for setting in settings:
         _check(estimator, setting)
     anchors = list(anchors)
-    folds = [_Fold(splits, anchors) for splits in fold_networks(networks, n_folds, seed, anchors)]
+    folds = _usable([_Fold(splits, anchors) for splits in fold_networks(networks, n_folds, seed, anchors)])
     trials, is_complete = _try_all(estimator, settings, folds, n_threads or available_threads(), progress)
     if not trials:
         raise ValueError("selection was interrupted before any setting had been fitted on all folds.")
@@ -277,6 +278,23 @@ class _Fold:
         """Return the mean over tasks of the mean over held-out nodes; a task where it is undefined is left out."""
         means = [hidden.quality(scorer).means()["auc"] for hidden in self.hidden]
         return float(np.nanmean(means)) if not np.all(np.isnan(means)) else float("nan")
+
+
+def _usable(folds: Sequence[_Fold]) -> list[_Fold]:
+    """Return the folds without which every task can still be trained: in small networks some hold all links."""
+    usable = [fold for fold in folds if all(network.n_triplets > 0 for network in fold.training)]
+    if not usable:
+        raise ValueError(
+            f"no triplet can be drawn without the held-out nodes, whichever of the {len(folds)} folds they are; "
+            "give networks with more links."
+        )
+    if len(usable) < len(folds):
+        warnings.warn(
+            f"{len(folds) - len(usable)} of {len(folds)} folds hold all links of a task, so that nothing is left to "
+            "train on; they are left out.",
+            stacklevel=3,
+        )
+    return usable
 
 
 def hidden_links(split: Split, anchors: Sequence[Any] = ()) -> HiddenLinks:

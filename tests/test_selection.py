@@ -154,6 +154,16 @@ def test_anchors_links_to_hidden_nodes_are_ranked():
     assert selection.best_score_ == 1.0
 
 
+def test_folds_that_hold_all_links_are_left_out(tasks):
+    """Links among three nodes only: a fold that has two of them leaves nothing to train on."""
+    links = np.zeros((12, 12))
+    links[[0, 1, 1, 2], [1, 0, 2, 1]] = 1
+    network = fs.Network(np.eye(12) + 1, links)
+    with pytest.warns(UserWarning, match="[123] of 6 folds hold all links of a task"):
+        selection = fs.select(fs.SPML(), network, {"reg": [0.1], "n_iters": [5]}, n_folds=6)
+    assert 3 <= len(selection.trials_[0].fold_aucs) <= 5
+
+
 # ---- what is chosen ----
 
 
