@@ -1,7 +1,7 @@
 """Make the README's picture and tables again: python -m bench.readme.
 
-Runs `fastspml demo` on the data in the box, draws its result to bench/results/demo.svg, and writes the tables between
-the markers of README.md, with the figures of bench/results/core.json.
+Runs `fastspml demo` on the data in the box and keeps its figure as bench/results/demo.svg; the tables between the
+markers of README.md come from what `python -m bench.paper` and `python -m bench.core` left in bench/results.
 """
 
 from __future__ import annotations
@@ -14,56 +14,57 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bench.machine import RESULTS, write_results
+from bench.paper import circles, tables
 from fastspml.cli import main as fastspml
 
 README = Path(__file__).parent.parent / "README.md"
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+METHODS = [
+    "Euclid", "popularity", "cosine tf-idf", "ST-SVM", "U-SVM", "MT-SVM", "ST-SPML, paper", "U-SPML, paper",
+    "MT-SPML, paper", "ST-SPML", "U-SPML", "MT-SPML",
+]  # fmt: skip
 
 
 def run_demo() -> dict[str, Any]:
-    """Return the results of `fastspml demo`."""
+    """Return the results of `fastspml demo`, and keep its figure."""
     printed = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(printed):
         if fastspml(["demo", "--json", "-o", f"{folder}/demo"]) != 0:
             raise SystemExit("the demo failed")
+        (RESULTS / "demo.svg").write_text(Path(f"{folder}/demo/figure.svg").read_text())
     return json.loads(printed.getvalue())
 
 
-def draw(results: dict[str, Any], path: Path) -> None:
-    """Draw the AUC of every method: a mark per task and a bar for the mean; readable without colours."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "fastspml"  # the same picture for the same results
-    from matplotlib import pyplot
-
-    methods = results["methods"]
-    figure, axes = pyplot.subplots(figsize=(7, 2.9), layout="constrained")
-    for row, method in enumerate(methods):
-        is_ours = method["method"].endswith("SPML")
-        axes.barh(row, method["mean"], color="#4a6fa5" if is_ours else "#c9ced6", height=0.62, zorder=1)
-        for task, auc in enumerate(method["auc"]):
-            label = results["tasks"][task] if row == 0 else None
-            marker = MARKERS[task % len(MARKERS)]
-            axes.plot(auc, row, marker, color="black", mfc="white", ms=6, ls="none", label=label, zorder=2)
-        axes.text(0.99, row, f"{method['mean']:.3f}", va="center", ha="right", fontsize=9)
-    axes.set_yticks(range(len(methods)), [method["method"] for method in methods])
-    axes.invert_yaxis()
-    axes.set_xlim(0.5, 1.0)
-    axes.set_xlabel("AUC of the links of hidden nodes (bar: mean over tasks, mark: one task)")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    figure.savefig(path, metadata={"Date": None})
+def paper_results() -> dict[str, list[dict[str, Any]]]:
+    """Return the records of each experiment on all training nodes, one a split and method."""
+    by_data = {}
+    for name in ("wikipedia", "debian"):
+        records = json.loads((RESULTS / "paper" / f"{name}.json").read_text())["records"]
+        by_data[name] = [record for record in records if record["size"] == 100]
+    records = json.loads((RESULTS / "paper" / "circles.json").read_text())["records"]
+    everything = list(range(max(len(record["group"]) for record in records)))
+    by_data["circles"] = circles.pooled_over_egos(records, everything)
+    return by_data
 
 
-def auc_table(results: dict[str, Any]) -> str:
-    """Return the methods' AUC as Markdown."""
-    lines = ["| | " + " | ".join(results["tasks"]) + " | mean |", "| --- " * (len(results["tasks"]) + 2) + "|"]
-    for method in results["methods"]:
-        cells = " | ".join(f"{auc:.3f}" for auc in [*method["auc"], method["mean"]])
-        lines.append(f"| {method['method']} | {cells} |")
-    return "\n".join(lines)
+def auc_table(by_data: dict[str, list[dict[str, Any]]]) -> str:
+    """Return the AUC of every method on every data set as Markdown."""
+    titles = {"wikipedia": "Wikipedia, 3 areas", "debian": "Debian, 7 sections", "circles": "Facebook circles"}
+    rows = []
+    for method in METHODS:
+        row = [method.replace(", paper", ", the paper's recipe")]
+        for name in titles:
+            values = tables.by_split(by_data[name], method)
+            row.append("{:.3f} ± {:.3f}".format(*tables.mean_and_error(values)) if len(values) else "")
+        rows.append(row)
+    return tables.markdown(["", *titles.values()], rows)
+
+
+def claims_table(by_data: dict[str, list[dict[str, Any]]]) -> str:
+    """Return the paper's claims and their answers as Markdown."""
+    return tables.claims_table({name: tables.claims(records, 100) for name, records in by_data.items()})
 
 
 def speed_table(core: dict[str, Any]) -> str:
@@ -93,6 +94,18 @@ def speed_table(core: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def recipe_table(recipe: dict[str, Any]) -> str:
+    """Return what the recipe's ingredients are worth as Markdown: the loss of AUC where each is changed."""
+    auc = {(row["variant"], row["data"]): row["auc"] for row in recipe["rows"]}
+    data = list(dict.fromkeys(row["data"] for row in recipe["rows"]))
+    rows: list[list[Any]] = [["the recipe", *(f"{auc['the recipe', name]:.3f}" for name in data)]]
+    for variant in dict.fromkeys(row["variant"] for row in recipe["rows"]):
+        if variant != "the recipe":
+            losses = [auc.get((variant, name), np.nan) - auc["the recipe", name] for name in data]
+            rows.append([variant, *("" if np.isnan(loss) else f"{loss:+.3f}" for loss in losses)])
+    return tables.markdown(["", *data], rows)
+
+
 def replace_between(text: str, name: str, new: str) -> str:
     """Return the text with what stands between the markers of that name replaced."""
     pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -102,11 +115,17 @@ def replace_between(text: str, name: str, new: str) -> str:
 
 
 def main() -> None:
-    results = run_demo()
-    write_results(RESULTS, "demo", results)
-    draw(results, RESULTS / "demo.svg")
-    text = replace_between(README.read_text(), "auc", auc_table(results))
-    text = replace_between(text, "speed", speed_table(json.loads((RESULTS / "core.json").read_text())))
+    write_results(RESULTS, "demo", run_demo())
+    by_data = paper_results()
+    parts = {
+        "auc": auc_table(by_data),
+        "claims": claims_table(by_data),
+        "recipe": recipe_table(json.loads((RESULTS / "paper" / "recipe.json").read_text())),
+        "speed": speed_table(json.loads((RESULTS / "core.json").read_text())),
+    }
+    text = README.read_text()
+    for name, part in parts.items():
+        text = replace_between(text, name, part)
     README.write_text(text)
 
 

@@ -14,7 +14,7 @@ def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     tasks = fs.datasets.debian()
     first = tasks[0]
-    fs.write_networks("areas.h5", [first.replace(name="physics"), *tasks[1:]])
+    fs.write_networks("areas.h5", [first.replace(name="physics"), tasks[1]])
     names = {
         "counts": first.features,
         "links": first.adjacency,
