@@ -19,14 +19,22 @@ from bench.paper.methods import PAPER_MULTI, PAPER_SINGLE, Method
 from bench.paper.protocol import TEST_SIZE, Plan, Record, Tell, teller
 from fastspml import MTSPML, SPML, Network, split_networks
 from fastspml.baselines import CosineTfidf
-from fastspml.selection import RECOMMENDED, hidden_links
+from fastspml.selection import hidden_links
 
 # Profiles are short, and a single node anchors all triplets, so fewer iterations do.
 N_ITERS = 2000
 
-# The recommended grid, and what else profiles need: whether to project at all.
-SINGLE = {**RECOMMENDED[SPML], "projection": ["end", "never"]}
-MULTI = {**RECOMMENDED[MTSPML], "projection": ["end", "never"]}
+# Profiles are not texts: whether an ego's circle shares an attribute, or lacks it, tells as much, so that weights have to
+# be free to become negative. The grid was chosen on the four egos that have too few circles to be part of the experiment.
+SINGLE = {
+    "weighting": ["none", "l2"], "projection": ["never"], "prior": ["zero", "identity"],
+    "reg": [1e-1, 1e-2, 1e-3, 1e-4], "n_iters": [500, N_ITERS],
+}  # fmt: skip
+MULTI = {
+    "weighting": ["none", "l2"], "projection": ["never"], "project": ["combined"], "common_reg": [1e-1, 1e-2],
+    "task_reg": [1e-2, 1e-3, 1e-4], "n_iters": [500, N_ITERS],
+}  # fmt: skip
+
 METHODS = {
     "cosine tf-idf": Method("cosine tf-idf", CosineTfidf()),
     "ST-SPML": Method("ST-SPML", SPML(n_iters=N_ITERS), SINGLE, is_separate=True),
