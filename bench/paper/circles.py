@@ -24,8 +24,8 @@ from fastspml.selection import hidden_links
 # Profiles are short, and a single node anchors all triplets, so fewer iterations do.
 N_ITERS = 2000
 
-# Profiles are not texts: whether an ego's circle shares an attribute, or lacks it, tells as much, so that weights have to
-# be free to become negative. The grid was chosen on the four egos that have too few circles to be part of the experiment.
+# Profiles are not texts: that a circle lacks an attribute of the ego's tells as much as that it has it, so that weights
+# must be free to become negative. The grid was chosen on the four egos that have too few circles for the experiment.
 SINGLE = {
     "weighting": ["none", "l2"], "projection": ["never"], "prior": ["zero", "identity"],
     "reg": [1e-1, 1e-2, 1e-3, 1e-4], "n_iters": [500, N_ITERS],
