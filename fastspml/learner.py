@@ -343,7 +343,7 @@ class Learner(RanksByMetric):
         touched = np.empty((n_threads, n_touched), dtype=np.uint64)
         touched[:, :1] = n_touched  # the list starts as overflowed: what was touched before is not known
         return Work(
-            rows=np.zeros((n_triplets, 3), dtype=np.uint64),
+            rows=np.zeros((2, n_triplets, 3), dtype=np.uint64),
             places=np.zeros(n_triplets, dtype=np.int64),
             lengths=np.zeros((n_triplets, 2), dtype=np.uint64),
             values=np.empty((n_threads, n_kept + at_hand)),

@@ -17,7 +17,7 @@ ROOT = Path(fastspml.__file__).parent
 KERNELS = sorted((ROOT / "kernels").glob("*.py"))
 
 # Kernels whose twin is called otherwise, or that compute nothing which could have one.
-OTHER_TWINS = {"run_iterations": ("spml", "mtspml"), "wait": (), "kernel": ()}
+OTHER_TWINS = {"run_iterations": ("spml", "mtspml"), "wait": (), "kernel": (), "ask_for_link": ()}
 
 # A file may import only from those before it (STYLE.md, section 2).
 ORDER = [

@@ -50,7 +50,7 @@ class Settings(NamedTuple):
 class Work(NamedTuple):
     """Memory that the kernels work in, sized once."""
 
-    rows: np.ndarray  # i, j, l of every triplet of an iteration, as rows of attributes
+    rows: np.ndarray  # (2, triplets, 3): i, j, l as rows of attributes, of even and of odd iterations
     places: np.ndarray  # where a violated triplet's subgradient is kept
     lengths: np.ndarray
     values: np.ndarray  # (threads, ...): subgradients kept, and room for the one at hand

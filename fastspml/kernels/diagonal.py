@@ -88,7 +88,7 @@ def add_row(indptr, indices, row, first, last, own, scale, harmonic, grads, at, 
     changed, touched[0] counts them; it stops counting beyond its length, which tells that the list is not complete.
     """
     start, end = indptr[row], indptr[row + ONE]
-    low = start + count_below(indices, start, end, first)
+    low = start if first == ZERO else start + count_below(indices, start, end, first)  # the first thread need not look
     n_columns = np.uint64(totals.shape[1])
     averages = moments.size > 0
     tracks = touched.size > 0

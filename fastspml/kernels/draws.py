@@ -7,12 +7,15 @@ by the finaliser of SplitMix64; so any thread, chunk or machine draws the same t
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from fastspml.kernels.jit import kernel
+from fastspml.kernels.prefetch import prefetch
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # the odd increment of SplitMix64, 2^64 / golden ratio
 ZERO, ONE = np.uint64(0), np.uint64(1)
-LOW_HALF, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 @kernel
@@ -31,28 +34,29 @@ def iteration_key(seed, pool, t):
     return mix(key + t * GOLDEN)
 
 
-@kernel
-def multiply_wide(a, b):
-    """Return the high and the low 64 bits of the product of two uint64."""
-    a_low, a_high = a & LOW_HALF, a >> HALF
-    b_low, b_high = b & LOW_HALF, b >> HALF
-    low = a_low * b_low
-    middle = a_high * b_low + (low >> HALF)
-    carry = (middle & LOW_HALF) + a_low * b_high
-    return a_high * b_high + (middle >> HALF) + (carry >> HALF), a * b
+@intrinsic
+def multiply_high(typing_context, a, b):
+    """Return the high 64 bits of the product of two uint64."""
+
+    def generate(context, builder, signature, args):
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+        return builder.trunc(builder.lshr(product, wide(64)), ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint64), generate
 
 
 @kernel
 def bounded(key, n, bound):
     """Return a number below bound, without bias (Lemire 2019), and the position of the next unused word."""
-    value, low = multiply_wide(mix(key + (n + ONE) * GOLDEN), bound)
     n += ONE
-    if low < bound:
+    word = mix(key + n * GOLDEN)
+    if word * bound < bound:
         threshold = (ZERO - bound) % bound
-        while low < threshold:
-            value, low = multiply_wide(mix(key + (n + ONE) * GOLDEN), bound)
+        while word * bound < threshold:
             n += ONE
-    return value, n
+            word = mix(key + n * GOLDEN)
+    return multiply_high(word, bound), n
 
 
 @kernel
@@ -146,6 +150,16 @@ def count_excluded(adj_indices, start, end, i, rank):
         else:
             high = e
     return low
+
+
+@kernel
+def ask_for_link(stack, pool, key, b):
+    """Ask for the link that the first attempt at triplet b draws."""
+    first_task, last_task = stack.pool_starts[pool], stack.pool_starts[pool + ONE]
+    first_link, last_link = stack.link_starts[first_task], stack.link_starts[last_task]
+    p, _ = bounded(mix(key + (b + ONE) * GOLDEN), ZERO, last_link - first_link)
+    prefetch(stack.link_sources, first_link + p)
+    prefetch(stack.adj_indices, first_link + p)
 
 
 @kernel

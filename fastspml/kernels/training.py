@@ -1,5 +1,8 @@
 """The loop of Algorithms 1 and 2 over a chunk of iterations: draw, judge, add, project.
 
+Triplets are drawn an iteration before they are judged, so that their rows can be asked for in good time: draws have no
+state, and need not wait for a metric.
+
 Every thread runs the same loop over the same iterations. It judges its share of an iteration's triplets at the
 totals as they stand, all threads meet, and it then adds ALL violated triplets, in triplet order, to its share of the
 words. An entry thus sees the same additions in the same order whatever the number of threads.
@@ -13,14 +16,18 @@ import numpy as np
 
 from fastspml.kernels.barrier import wait
 from fastspml.kernels.diagonal import add_diagonal, clip_diagonal, gap_diagonal, gradient_diagonal
-from fastspml.kernels.draws import draw_triplet, iteration_key
+from fastspml.kernels.draws import ask_for_link, draw_triplet, iteration_key
 from fastspml.kernels.full import add_full, gap_full, row_diff
 from fastspml.kernels.jit import kernel
+from fastspml.kernels.prefetch import LINE_BYTES, prefetch
 
-ZERO, ONE = np.uint64(0), np.uint64(1)
+ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 NOT_VIOLATED, RECOMPUTE = -1, -2  # places[k] otherwise tells where triplet k's subgradient is kept
 JUDGED, VIOLATED, WORDS, ENTRIES, BAD_ITERATION = 0, 1, 2, 3, 4  # columns of the work counters
 N_COUNTERS = 5
+LINKS_AHEAD = np.uint64(10)  # triplets between asking for a link and drawing it
+ROWS_AHEAD = np.uint64(4)  # triplets between asking for rows and walking them
+TOTALS_IN_CACHE = 2**19  # bytes of totals that a core keeps at hand anyway, so that asking for them is no use
 
 
 @kernel
@@ -30,9 +37,35 @@ def draw_share(stack, settings, t, first, last, rows):
         pool, b = k // settings.batch_size, k % settings.batch_size
         if b == ZERO or k == first:
             key = iteration_key(settings.seed, pool, t)
+            for ahead in range(b, min(b + LINKS_AHEAD, settings.batch_size)):
+                ask_for_link(stack, pool, key, ahead)
+        if b + LINKS_AHEAD < settings.batch_size:
+            ask_for_link(stack, pool, key, b + LINKS_AHEAD)
         q, i, j, l = draw_triplet(stack, pool, key, b)
         start = stack.feature_starts[q]
         rows[k, 0], rows[k, 1], rows[k, 2] = start + i, start + j, start + l
+        for c in range(3):  # where the rows lie is read when they are asked for
+            prefetch(stack.indptr, rows[k, c])
+
+
+@kernel
+def ask_for_rows(stack, rows, k):
+    """Ask for the words and attributes of the three rows of triplet k."""
+    for c in range(3):
+        start, end = stack.indptr[rows[k, c]], stack.indptr[rows[k, c] + ONE]
+        for p in range(start, end, np.uint64(LINE_BYTES // stack.indices.itemsize)):
+            prefetch(stack.indices, p)
+        for p in range(start, end, np.uint64(LINE_BYTES // stack.data.itemsize)):
+            prefetch(stack.data, p)
+
+
+@kernel
+def ask_for_totals(stack, rows, k, totals):
+    """Ask for the totals of all words of l and j of triplet k."""
+    n_columns = np.uint64(totals.shape[1])
+    for c in (1, 2):
+        for p in range(stack.indptr[rows[k, c]], stack.indptr[rows[k, c] + ONE]):
+            prefetch(totals, stack.indices[p] * n_columns)
 
 
 @kernel
@@ -40,9 +73,18 @@ def judge_share(stack, settings, t, first, last, judged, work, features, thread,
     """Judge triplets first..last - 1 at the metrics of iteration t - 1; keep the violated ones' subgradients."""
     indptr, indices, data = stack.indptr, stack.indices, stack.data
     values, doubled = work.values[thread], work.doubled[thread]
+    rows, next_rows = work.rows[t % TWO], work.rows[(t + ONE) % TWO]
+    asks_for_totals = features is None and judged.nbytes > TOTALS_IN_CACHE
     at = ZERO
     for k in range(first, last):
-        i, j, l = work.rows[k, 0], work.rows[k, 1], work.rows[k, 2]
+        ahead = k + ROWS_AHEAD
+        if ahead < last:
+            ask_for_rows(stack, rows, ahead)
+        elif first + (ahead - last) < last:
+            ask_for_rows(stack, next_rows, first + (ahead - last))
+        if asks_for_totals and k + ONE < last:
+            ask_for_totals(stack, rows, k + ONE, judged)
+        i, j, l = rows[k, 0], rows[k, 1], rows[k, 2]
         own = k // settings.batch_size + ONE if settings.has_tasks else ZERO
         if settings.judges_given:
             prior, common_scale, own_scale = 0.0, 0.0, 1.0
@@ -81,17 +123,18 @@ def judge_share(stack, settings, t, first, last, judged, work, features, thread,
 
 
 @kernel
-def add_share(stack, settings, harmonic, n_triplets, n_threads, thread, work, features, totals, moments, counters):
+def add_share(stack, settings, t, harmonic, n_triplets, n_threads, thread, work, features, totals, moments, counters):
     """Add all violated triplets, in order, to this thread's share of the words."""
     first, last = work.word_bounds[thread], work.word_bounds[thread + 1]
     share = 1.0 / settings.batch_size
+    rows = work.rows[t % TWO]
     judge = 0  # the thread that judged triplet k, whose buffer holds it
     for k in range(n_triplets):
         while k >= (n_triplets * np.uint64(judge + 1)) // n_threads:
             judge += 1
         if work.places[k] == NOT_VIOLATED:
             continue
-        i, j, l = work.rows[k, 0], work.rows[k, 1], work.rows[k, 2]
+        i, j, l = rows[k, 0], rows[k, 1], rows[k, 2]
         own = k // settings.batch_size + ONE if settings.has_tasks else ZERO
         n_linked, n_unlinked = work.lengths[k, 0], work.lengths[k, 1]
         is_kept = work.places[k] != RECOMPUTE
@@ -129,13 +172,14 @@ def run_iterations(thread, n_threads, t_first, t_last, stack, settings, judged, 
     n_triplets = n_pools * settings.batch_size
     first = (n_triplets * np.uint64(thread)) // np.uint64(n_threads)
     last = (n_triplets * np.uint64(thread + 1)) // np.uint64(n_threads)
+    draw_share(stack, settings, t_first, first, last, work.rows[t_first % TWO])
     for t in range(t_first, t_last + ONE):
-        draw_share(stack, settings, t, first, last, work.rows)
+        draw_share(stack, settings, t + ONE, first, last, work.rows[(t + ONE) % TWO])
         judge_share(stack, settings, t, first, last, judged, work, features, thread, counters[thread])
         if not wait(work.barrier, n_threads):
             return np.nan
         add_share(
-            stack, settings, harmonic, n_triplets, np.uint64(n_threads), thread, work, features, totals, moments,
+            stack, settings, t, harmonic, n_triplets, np.uint64(n_threads), thread, work, features, totals, moments,
             counters[thread],
         )  # fmt: skip
         if features is None and settings.clip_each_every > ZERO and t % settings.clip_each_every == ZERO:

@@ -1,0 +1,35 @@
+"""Prefetching: ask for memory that is needed soon, so that it has arrived when it is needed.
+
+Triplets are drawn at random, so their rows are rarely in a cache, and waiting for them is most of a large network's
+time. Nothing computed depends on it.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+LINE_BYTES = 64
+
+READ, DATA_CACHE, KEEP = 0, 1, 3  # the arguments of llvm.prefetch: for reading, into the data cache, to be used again
+
+
+@intrinsic
+def prefetch(typing_context, array, position):
+    """Start to load the cache line of an element of a one-dimensional or C-contiguous array, counted flat."""
+
+    def generate(context, builder, signature, args):
+        array_type = signature.args[0]
+        pointer = context.make_array(array_type)(context, builder, args[0]).data
+        address = builder.gep(pointer, [args[1]])
+        kind, byte_pointer = ir.IntType(32), cgutils.voidptr_t
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [byte_pointer, kind, kind, kind]), "llvm.prefetch.p0i8"
+        )
+        arguments = [kind(value) for value in (READ, KEEP, DATA_CACHE)]
+        builder.call(function, [builder.bitcast(address, byte_pointer), *arguments])
+        return context.get_dummy_value()
+
+    return types.none(array, types.uint64), generate
