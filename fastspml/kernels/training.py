@@ -31,21 +31,30 @@ TOTALS_IN_CACHE = 2**19  # bytes of totals that a core keeps at hand anyway, so 
 
 
 @kernel
+def share_of_pool(settings, pool, first, last):
+    """Return which of the triplets first..last - 1 belong to a pool: from, and up to but without."""
+    start = pool * settings.batch_size
+    return max(first, start), min(last, start + settings.batch_size)
+
+
+@kernel
 def draw_share(stack, settings, t, first, last, rows):
     """Draw triplets first..last - 1 of iteration t (pool by pool) as rows of attributes: i, j, l."""
-    for k in range(first, last):
-        pool, b = k // settings.batch_size, k % settings.batch_size
-        if b == ZERO or k == first:
-            key = iteration_key(settings.seed, pool, t)
-            for ahead in range(b, min(b + LINKS_AHEAD, settings.batch_size)):
-                ask_for_link(stack, pool, key, ahead)
-        if b + LINKS_AHEAD < settings.batch_size:
-            ask_for_link(stack, pool, key, b + LINKS_AHEAD)
-        q, i, j, l = draw_triplet(stack, pool, key, b)
-        start = stack.feature_starts[q]
-        rows[k, 0], rows[k, 1], rows[k, 2] = start + i, start + j, start + l
-        for c in range(3):  # where the rows lie is read when they are asked for
-            prefetch(stack.indptr, rows[k, c])
+    for pool in range(first // settings.batch_size, (last + settings.batch_size - ONE) // settings.batch_size):
+        key = iteration_key(settings.seed, pool, t)
+        start, end = share_of_pool(settings, pool, first, last)
+        b = start - pool * settings.batch_size
+        for k in range(start, min(start + LINKS_AHEAD, end)):
+            ask_for_link(stack, pool, key, b + (k - start))
+        for k in range(start, end):
+            if k + LINKS_AHEAD < end:
+                ask_for_link(stack, pool, key, b + LINKS_AHEAD)
+            q, i, j, l = draw_triplet(stack, pool, key, b)
+            b += ONE
+            row = stack.feature_starts[q]
+            rows[k, 0], rows[k, 1], rows[k, 2] = row + i, row + j, row + l
+            for c in range(3):  # where the rows lie is read when they are asked for
+                prefetch(stack.indptr, rows[k, c])
 
 
 @kernel
@@ -69,92 +78,113 @@ def ask_for_totals(stack, rows, k, totals):
 
 
 @kernel
+def judging_scales(settings, t, own):
+    """Return prior and scales of the totals that make the metric of iteration t - 1."""
+    if settings.judges_given:
+        return 0.0, 0.0, 1.0
+    if t == ONE:
+        return settings.start, 0.0, 0.0
+    return settings.prior, 1.0 / (settings.regs[ZERO] * (t - ONE)), 1.0 / (settings.regs[own] * (t - ONE))
+
+
+@kernel
 def judge_share(stack, settings, t, first, last, judged, work, features, thread, counters):
     """Judge triplets first..last - 1 at the metrics of iteration t - 1; keep the violated ones' subgradients."""
     indptr, indices, data = stack.indptr, stack.indices, stack.data
     values, doubled = work.values[thread], work.doubled[thread]
     rows, next_rows = work.rows[t % TWO], work.rows[(t + ONE) % TWO]
     asks_for_totals = features is None and judged.nbytes > TOTALS_IN_CACHE
-    at = ZERO
-    for k in range(first, last):
-        ahead = k + ROWS_AHEAD
-        if ahead < last:
-            ask_for_rows(stack, rows, ahead)
-        elif first + (ahead - last) < last:
-            ask_for_rows(stack, next_rows, first + (ahead - last))
-        if asks_for_totals and k + ONE < last:
-            ask_for_totals(stack, rows, k + ONE, judged)
-        i, j, l = rows[k, 0], rows[k, 1], rows[k, 2]
-        own = k // settings.batch_size + ONE if settings.has_tasks else ZERO
-        if settings.judges_given:
-            prior, common_scale, own_scale = 0.0, 0.0, 1.0
-        elif t == ONE:
-            prior, common_scale, own_scale = settings.start, 0.0, 0.0
-        else:
-            prior = settings.prior
-            common_scale = 1.0 / (settings.regs[ZERO] * (t - ONE))
-            own_scale = 1.0 / (settings.regs[own] * (t - ONE))
-        n_linked, n_unlinked = indptr[l + ONE] - indptr[l], indptr[j + ONE] - indptr[j]
-        counters[WORDS] += indptr[i + ONE] - indptr[i] + n_linked + n_unlinked
-        if features is None:
-            is_clipped = settings.clip_sums_every > ZERO and t > ONE and (t - ONE) % settings.clip_sums_every == ZERO
-            gap = gap_diagonal(
-                indptr, indices, data, i, j, l, judged, own, prior, common_scale, own_scale, is_clipped, doubled,
-                values, at,
-            )  # fmt: skip
-        else:
-            gap, n_linked, n_unlinked = gap_full(
-                indptr, indices, data, i, j, l, judged, own, prior, common_scale, own_scale, features[thread], values,
-                at,
-            )  # fmt: skip
-        if not np.isfinite(gap) and counters[BAD_ITERATION] == 0:
-            counters[BAD_ITERATION] = t
-        work.places[k] = NOT_VIOLATED
-        if gap + settings.margin > 0.0:
-            work.lengths[k, 0], work.lengths[k, 1] = n_linked, n_unlinked
-            # The last part of the buffer is only ever for the triplet at hand: past it, recompute rather than grow.
-            if at + n_linked + n_unlinked <= work.n_kept:
-                work.places[k] = at
-                at += n_linked + n_unlinked
+    is_clipped = settings.clip_sums_every > ZERO and t > ONE and (t - ONE) % settings.clip_sums_every == ZERO
+    at, n_words, n_violated = ZERO, ZERO, 0
+    for pool in range(first // settings.batch_size, (last + settings.batch_size - ONE) // settings.batch_size):
+        own = pool + ONE if settings.has_tasks else ZERO
+        prior, common_scale, own_scale = judging_scales(settings, t, own)
+        start, end = share_of_pool(settings, pool, first, last)
+        for k in range(start, end):
+            ahead = k + ROWS_AHEAD
+            if ahead < last:
+                ask_for_rows(stack, rows, ahead)
+            elif first + (ahead - last) < last:
+                ask_for_rows(stack, next_rows, first + (ahead - last))
+            if asks_for_totals and k + ONE < last:
+                ask_for_totals(stack, rows, k + ONE, judged)
+            i, j, l = rows[k, 0], rows[k, 1], rows[k, 2]
+            n_linked, n_unlinked = indptr[l + ONE] - indptr[l], indptr[j + ONE] - indptr[j]
+            n_words += indptr[i + ONE] - indptr[i] + n_linked + n_unlinked
+            if features is None:
+                gap = gap_diagonal(
+                    indptr, indices, data, i, j, l, judged, own, prior, common_scale, own_scale, is_clipped, doubled,
+                    values, at,
+                )  # fmt: skip
             else:
-                work.places[k] = RECOMPUTE
-            counters[VIOLATED] += 1
+                gap, n_linked, n_unlinked = gap_full(
+                    indptr, indices, data, i, j, l, judged, own, prior, common_scale, own_scale, features[thread],
+                    values, at,
+                )  # fmt: skip
+            if not np.isfinite(gap) and counters[BAD_ITERATION] == 0:
+                counters[BAD_ITERATION] = t
+            work.places[k] = NOT_VIOLATED
+            if gap + settings.margin > 0.0:
+                work.lengths[k, 0], work.lengths[k, 1] = n_linked, n_unlinked
+                # The last part of the buffer is only ever for the triplet at hand: past it, recompute, do not grow.
+                if at + n_linked + n_unlinked <= work.n_kept:
+                    work.places[k] = at
+                    at += n_linked + n_unlinked
+                else:
+                    work.places[k] = RECOMPUTE
+                n_violated += 1
     counters[JUDGED] += last - first
+    counters[WORDS] += n_words
+    counters[VIOLATED] += n_violated
 
 
 @kernel
-def add_share(stack, settings, t, harmonic, n_triplets, n_threads, thread, work, features, totals, moments, counters):
-    """Add all violated triplets, in order, to this thread's share of the words."""
+def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, features, totals, moments, violations,
+              counters):  # fmt: skip
+    """Add all violated triplets, in order, to this thread's share of the words; the first thread counts them, too."""
     first, last = work.word_bounds[thread], work.word_bounds[thread + 1]
     share = 1.0 / settings.batch_size
     rows = work.rows[t % TWO]
-    judge = 0  # the thread that judged triplet k, whose buffer holds it
-    for k in range(n_triplets):
-        while k >= (n_triplets * np.uint64(judge + 1)) // n_threads:
-            judge += 1
-        if work.places[k] == NOT_VIOLATED:
-            continue
-        i, j, l = rows[k, 0], rows[k, 1], rows[k, 2]
-        own = k // settings.batch_size + ONE if settings.has_tasks else ZERO
-        n_linked, n_unlinked = work.lengths[k, 0], work.lengths[k, 1]
-        is_kept = work.places[k] != RECOMPUTE
-        holder = judge if is_kept else thread
-        values = work.values[holder]
-        at = np.uint64(work.places[k]) if is_kept else work.n_kept
-        if features is None:
-            if not is_kept:
-                gradient_diagonal(stack.indptr, stack.indices, stack.data, i, j, l, work.doubled[thread], values, at)
-            counters[ENTRIES] += add_diagonal(
-                stack.indptr, stack.indices, j, l, first, last, own, share, harmonic, values, at, totals, moments,
-                work.touched[thread],
-            )  # fmt: skip
-        else:
-            if not is_kept:
-                row_diff(stack.indptr, stack.indices, stack.data, i, l, features[holder], values, at)
-                row_diff(stack.indptr, stack.indices, stack.data, i, j, features[holder], values, at + n_linked)
-            counters[ENTRIES] += add_full(
-                features[holder], values, at, n_linked, n_unlinked, first, last, own, share, harmonic, totals, moments
-            )
+    n_triplets = n_pools * settings.batch_size
+    judge, judge_end = 0, n_triplets // n_threads  # the thread that judged triplet k, whose buffer holds it
+    k, n_entries = ZERO, ZERO
+    for pool in range(n_pools):
+        own = pool + ONE if settings.has_tasks else ZERO
+        n_violated = 0
+        for _ in range(settings.batch_size):
+            while k >= judge_end:
+                judge += 1
+                judge_end = (n_triplets * np.uint64(judge + 1)) // n_threads
+            place = work.places[k]
+            if place != NOT_VIOLATED:
+                n_violated += 1
+                i, j, l = rows[k, 0], rows[k, 1], rows[k, 2]
+                n_linked, n_unlinked = work.lengths[k, 0], work.lengths[k, 1]
+                is_kept = place != RECOMPUTE
+                holder = judge if is_kept else thread
+                values = work.values[holder]
+                at = np.uint64(place) if is_kept else work.n_kept
+                if features is None:
+                    if not is_kept:
+                        gradient_diagonal(
+                            stack.indptr, stack.indices, stack.data, i, j, l, work.doubled[thread], values, at
+                        )
+                    n_entries += add_diagonal(
+                        stack.indptr, stack.indices, j, l, first, last, own, share, harmonic, values, at, totals,
+                        moments, work.touched[thread],
+                    )  # fmt: skip
+                else:
+                    if not is_kept:
+                        row_diff(stack.indptr, stack.indices, stack.data, i, l, features[holder], values, at)
+                        row_diff(stack.indptr, stack.indices, stack.data, i, j, features[holder], values, at + n_linked)
+                    n_entries += add_full(
+                        features[holder], values, at, n_linked, n_unlinked, first, last, own, share, harmonic, totals,
+                        moments,
+                    )  # fmt: skip
+            k += ONE
+        if thread == 0:
+            violations[pool] = n_violated
+    counters[ENTRIES] += n_entries
 
 
 @kernel
@@ -179,8 +209,8 @@ def run_iterations(thread, n_threads, t_first, t_last, stack, settings, judged, 
         if not wait(work.barrier, n_threads):
             return np.nan
         add_share(
-            stack, settings, t, harmonic, n_triplets, np.uint64(n_threads), thread, work, features, totals, moments,
-            counters[thread],
+            stack, settings, t, harmonic, n_pools, np.uint64(n_threads), thread, work, features, totals, moments,
+            violations[t - t_first], counters[thread],
         )  # fmt: skip
         if features is None and settings.clip_each_every > ZERO and t % settings.clip_each_every == ZERO:
             floors = work.floors[thread]
@@ -190,10 +220,6 @@ def run_iterations(thread, n_threads, t_first, t_last, stack, settings, judged, 
                 work.word_bounds[thread], work.word_bounds[thread + 1], floors, harmonic, totals, moments,
                 work.touched[thread],
             )  # fmt: skip
-        if thread == 0:
-            for k in range(n_triplets):
-                if work.places[k] != NOT_VIOLATED:
-                    violations[t - t_first, k // settings.batch_size] += 1
         harmonic += 1.0 / t
         if not wait(work.barrier, n_threads):
             return np.nan
