@@ -8,9 +8,14 @@ import platform
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from fastspml import __version__
+
+PACKAGES = ("numpy", "scipy", "numba", "h5py", "scikit-learn")
+MODULES = {"scikit-learn": "sklearn"}
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -18,11 +23,12 @@ def about() -> dict[str, Any]:
     """Return what a reader needs to judge figures by."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=RESULTS.parent)
     return {
+        "fastspml": __version__,
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "system": platform.platform(),
         "python": platform.python_version(),
-        **{name: version(name) for name in ("numpy", "scipy", "numba", "h5py")},
+        **{name: version(name) for name in PACKAGES if find_spec(MODULES.get(name, name))},
         "commit": commit.stdout.strip() or "unknown",
         "date": datetime.now(UTC).date().isoformat(),
     }

@@ -9,25 +9,20 @@
      ASK    where the rows lie                                    -> asks for words and attributes
      JUDGE  gap and subgradient in one walk; a batch later, add
 */
-#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 
 #ifndef VALUE
 #define VALUE float
 #endif
 #define GOLDEN 0x9E3779B97F4A7C15ull
 #define LINE 64
+#define TOTALS_IN_CACHE (1 << 19) /* bytes of totals that need not be asked for */
 #define RING 64 /* triplets on their way; a power of two above all distances */
-#ifndef DRAW_AHEAD
-#define DRAW_AHEAD 12
-#endif
-#ifndef ASK_AHEAD
-#define ASK_AHEAD 6
-#endif
-#ifndef PICK_AHEAD
 #define PICK_AHEAD 24
-#endif
+#define DRAW_AHEAD 12
+#define ASK_AHEAD 6
 
 typedef uint64_t u64;
 typedef uint32_t u32;
@@ -126,7 +121,8 @@ static inline void add(const Network *net, u64 row, double share, const double *
 
 /* Run n_iters iterations; totals (n_features) start at zero. Returns how many triplets were violated. */
 u64 run(const Network *net, u64 seed, u64 batch, u64 n_iters, double reg, double margin, double start, double prior,
-        u64 longest, int asks_for_totals, double *totals) {
+        u64 longest, double *totals) {
+    const int asks_for_totals = net->n_features * sizeof(double) > TOTALS_IN_CACHE;
     double *doubled = calloc(net->n_features, sizeof(double));
     double *grads = malloc(batch * 2 * longest * sizeof(double));
     unsigned char *is_violated = malloc(batch);
@@ -182,4 +178,31 @@ u64 run(const Network *net, u64 seed, u64 batch, u64 n_iters, double reg, double
     }
     free(doubled), free(grads), free(is_violated), free(batch_triplets);
     return n_violated;
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* Seconds of n random accesses to zeros; if chained, each has to wait for the one before. */
+double random_access(const u64 *array, u64 size, u64 n, int is_chained) {
+    u64 sum = 0;
+    double start = now();
+    for (u64 k = 0; k < n; k++) {
+        u64 word = mix((is_chained ? sum : 0) + k * GOLDEN);
+        sum += array[(u64)(((unsigned __int128)word * size) >> 64)];
+    }
+    double seconds = now() - start;
+    return sum ? -1.0 : seconds;
+}
+
+/* Seconds to read all of an array of zeros. */
+double stream(const u64 *array, u64 size) {
+    u64 sum = 0;
+    double start = now();
+    for (u64 k = 0; k < size; k++) sum += array[k];
+    double seconds = now() - start;
+    return sum ? -1.0 : seconds;
 }

@@ -1,0 +1,88 @@
+"""The limit: the same loop in C, and what the memory of the machine can do; built when a compiler is there."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fastspml import Network
+from fastspml.stack import stack
+
+SOURCE = Path(__file__).with_name("limit.c")
+FLAGS = ["-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC"]
+
+
+class _Network(ctypes.Structure):
+    """The struct Network of limit.c."""
+
+    _fields_ = [
+        (name, ctypes.c_void_p) for name in ("indptr", "indices", "data", "adj_indptr", "adj_indices", "link_sources")
+    ] + [(name, ctypes.c_uint64) for name in ("n_nodes", "n_links", "n_features")]
+
+
+def has_compiler() -> bool:
+    """Tell whether the C loop can be built here."""
+    return shutil.which("gcc") is not None
+
+
+@cache
+def library(value: str = "float") -> ctypes.CDLL:
+    """Build limit.c for attributes of a C type and load it."""
+    target = Path(tempfile.mkdtemp(prefix="fastspml-limit-")) / "limit.so"
+    subprocess.run(["gcc", *FLAGS, f"-DVALUE={value}", str(SOURCE), "-o", str(target)], check=True)
+    built = ctypes.CDLL(str(target))
+    built.run.restype = ctypes.c_uint64
+    built.random_access.restype = built.stream.restype = ctypes.c_double
+    return built
+
+
+class LimitSPML:
+    """Algorithm 1 in C: one network of attributes as they are, a diagonal metric, one thread, no projection."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self._stack = stack([network], pooled=True)
+        arrays = [getattr(self._stack, name) for name, _ in _Network._fields_[:6]]
+        if arrays[1].dtype != np.uint32 or arrays[4].dtype != np.uint32:
+            raise ValueError("the C loop takes indices of 32 bits.")
+        self._struct = _Network(
+            *(array.ctypes.data for array in arrays), network.n_nodes, network.n_links, network.n_features
+        )
+        self._longest = int(np.diff(self._stack.indptr.view(np.int64)).max())
+        self._library = library("float" if arrays[2].dtype == np.float32 else "double")
+
+    def fit(
+        self, n_iters: int, reg: float, margin: float = 1.0, batch_size: int = 10, prior: float = 0.0, seed: int = 0
+    ) -> tuple[np.ndarray, int]:
+        """Return the totals and how many triplets were violated."""
+        totals = np.zeros(self.network.n_features)
+        whole, number = ctypes.c_uint64, ctypes.c_double
+        n_violated = self._library.run(
+            ctypes.byref(self._struct), whole(seed), whole(batch_size), whole(n_iters), number(reg), number(margin),
+            number(1.0), number(prior), whole(self._longest), ctypes.c_void_p(totals.ctypes.data),
+        )  # fmt: skip
+        return totals, n_violated
+
+
+def memory(megabytes: int = 256) -> dict[str, Any]:
+    """Return what the memory can do: nanoseconds of a random access that waits for the one before, and of one that does
+    not, and gigabytes a second in a stream."""
+    built, size = library(), megabytes * 2**20 // 8
+    array = np.zeros(size, dtype=np.uint64)
+    pointer, whole = ctypes.c_void_p(array.ctypes.data), ctypes.c_uint64
+    n_accesses = 2_000_000
+    chained = built.random_access(pointer, whole(size), whole(n_accesses), 1)
+    independent = built.random_access(pointer, whole(size), whole(n_accesses), 0)
+    return {
+        "megabytes": megabytes,
+        "chained_access_ns": chained / n_accesses * 1e9,
+        "independent_access_ns": independent / n_accesses * 1e9,
+        "stream_gb_per_s": array.nbytes / built.stream(pointer, whole(size)) / 1e9,
+    }
