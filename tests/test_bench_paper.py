@@ -63,6 +63,29 @@ def test_records(tasks, records):
     assert isinstance(next(r for r in records if r["method"] == "ST-SPML")["params"], list)
 
 
+def test_a_stopped_run_goes_on(tasks, records):
+    methods = [Method("cosine tf-idf", CosineTfidf())]
+    done = [record for record in records if record["split"] < 2 and record["method"] == "cosine tf-idf"]
+    saved = []
+    got = protocol.run(tasks, methods, PLAN, lambda text: None, lambda records: saved.append(len(records)), done)
+    assert [record["split"] for record in got] == [0, 0, 1, 1, 2, 2]
+    assert got[:4] == done
+    assert saved == [6]
+
+
+def test_a_task_without_links_is_ranked_by_what_the_others_share(tasks):
+    unlinked = tasks[1].with_links(np.zeros((60, 60)))
+    networks = [tasks[0], unlinked]
+    for method, expected in (
+        (Method("MT", fs.MTSPML(n_iters=20), {"task_reg": [0.1]}), fs.Metric),
+        (Method("U", fs.SPML(n_iters=20), {"reg": [0.1]}), fs.SPML),
+        (Method("ST", fs.SPML(n_iters=20), {"reg": [0.1]}, is_separate=True), CosineTfidf),
+    ):
+        models, _ = method.fit(networks, n_folds=2)
+        assert isinstance(models[unlinked.name], expected)
+        assert np.isfinite(fs.link_auc(models[unlinked.name], tasks[1], range(20))).any()
+
+
 def test_differences_are_taken_split_by_split():
     records = [
         {"split": s, "size": 100, "method": m, "auc": {"a": auc, "b": auc + 0.1}}

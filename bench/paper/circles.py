@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.paper import tables
 from bench.paper.methods import PAPER_MULTI, PAPER_SINGLE, Method
-from bench.paper.protocol import TEST_SIZE, Plan, Record, Tell, teller
+from bench.paper.protocol import TEST_SIZE, Plan, Record, Tell, splits_left, teller
 from fastspml import MTSPML, SPML, Network, split_networks
 from fastspml.baselines import CosineTfidf
 from fastspml.selection import hidden_links
@@ -68,10 +68,16 @@ def groups(tasks: Sequence[Network]) -> list[tuple[int, ...]]:
     return list(dict.fromkeys([*growing, least_related(tasks)]))
 
 
-def run(egos: Mapping[str, Sequence[Network]], plan: Plan, tell: Tell, save: Callable[..., Any]) -> list[Record]:
-    """Fit and judge on every ego and split; records are handed to `save` after each split."""
-    records: list[Record] = []
-    for seed in range(plan.n_splits):
+def run(
+    egos: Mapping[str, Sequence[Network]],
+    plan: Plan,
+    tell: Tell,
+    save: Callable[[list[Record]], None],
+    done: Sequence[Record] = (),
+) -> list[Record]:
+    """Fit and judge on every ego and split; records are handed to `save` after each split; see `protocol.run`."""
+    records = list(done)
+    for seed in splits_left(plan, done, tell):
         for ego, tasks in egos.items():
             splits = split_networks(tasks, TEST_SIZE, seed, anchors=[ego])
             for name, method in METHODS.items():

@@ -38,13 +38,24 @@ class Method:
         if not self.grid:
             model = type(self.estimator)(**self.estimator.get_params()).fit(networks)
             return {network.name: model for network in networks}, {}
-        groups = [[network] for network in networks] if self.is_separate else [list(networks)]
+        linked = [network for network in networks if network.n_triplets > 0]  # a small sample may have no link at all
+        groups = [[network] for network in linked] if self.is_separate else [linked]
         models, chosen = {}, []
         for group in groups:
             selection = select(self.estimator, group, self.grid, n_folds, anchors=anchors, progress=progress)
             chosen.append(selection.best_params_)
             models.update({network.name: selection.best_estimator_ for network in group})
+        for network in networks:
+            if network not in linked:
+                models[network.name] = self._without_links(list(networks), models[linked[0].name])
         return models, chosen if self.is_separate else chosen[0]
+
+    def _without_links(self, networks: list[Network], model: Any) -> Any:
+        """Return what ranks a task that has no links to learn from: what all tasks share, or else the cosine."""
+        if isinstance(model, MTSPML):
+            return model.common_metric_.project()
+        is_pooled = not self.is_separate and isinstance(model, (SPML, PooledSVM))
+        return model if is_pooled else CosineTfidf().fit(networks)
 
 
 # As printed: counts, scaled to sum 1 (raw ones were never chosen), a margin of 1, metrics pulled to zero and projected

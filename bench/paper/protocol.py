@@ -34,10 +34,20 @@ Record = dict[str, Any]
 Tell = Callable[[str], None]
 
 
-def run(networks: Sequence[Network], methods: Sequence[Method], plan: Plan, tell: Tell, save: Callable) -> list[Record]:
-    """Fit and judge every method on every split and training size; records are handed to `save` after each split."""
-    records: list[Record] = []
-    for seed in range(plan.n_splits):
+def run(
+    networks: Sequence[Network],
+    methods: Sequence[Method],
+    plan: Plan,
+    tell: Tell,
+    save: Callable[[list[Record]], None],
+    done: Sequence[Record] = (),
+) -> list[Record]:
+    """Fit and judge every method on every split and training size; records are handed to `save` after each split.
+
+    Splits that have been done before are not done again.
+    """
+    records = list(done)
+    for seed in splits_left(plan, done, tell):
         splits = split_networks(networks, TEST_SIZE, seed)
         hidden = {split.network.name: hidden_links(split) for split in splits}
         for size in plan.sizes:
@@ -57,6 +67,14 @@ def run(networks: Sequence[Network], methods: Sequence[Method], plan: Plan, tell
                 tell(f"{where}: AUC {np.mean(list(aucs.values())):.3f}, {seconds:.1f} s")
         save(records)
     return records
+
+
+def splits_left(plan: Plan, done: Sequence[Record], tell: Tell) -> list[int]:
+    """Return the seeds of the splits that are not among the records."""
+    known = {record["split"] for record in done}
+    if known:
+        tell(f"{len(known)} of {plan.n_splits} splits are there from before")
+    return [seed for seed in range(plan.n_splits) if seed not in known]
 
 
 def sample(split: Split, percent: int, seed: int) -> Network:
