@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -78,36 +78,49 @@ class HiddenLinks:
             self._is_candidate[network.positions(candidates)] = True
         self._scores: NodeScores | None = None
 
-    def quality(self, scorer: Metric | Scorer | Any, k: int = 10) -> LinkQuality:
+    def quality(self, scorer: Metric | Scorer | Any, k: int = 10, n_threads: int = 1) -> LinkQuality:
         """Rank all candidates for each of the nodes, and compare with the node's links."""
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise ValueError(f"k must be a positive integer, got {k!r}.")
-        node_scores = self._node_scores(scorer)
-        adj_indptr, adj_indices, _ = as_kernel_csr(self.network.adjacency)
-        quality = np.empty((len(self.nodes), 4))
-        done = 0
-        for block in blocks(self.nodes, self.network.n_nodes):
-            part = quality[done : done + len(block)]
-            ranking.link_quality(node_scores(block), block, adj_indptr, adj_indices, self._is_candidate, k, part)
-            done += len(block)
-        return LinkQuality(*quality.T)
-
-    def _node_scores(self, scorer: Any) -> Callable[[np.ndarray], np.ndarray]:
         if isinstance(scorer, (Metric, RanksByMetric)):
             metric, scores = metric_of(scorer, self.network), self._scores
             # The inverted index does not depend on the metric's numbers, so it is built once.
             scores = scores.under(metric) if scores and scores.fits(metric) else NodeScores(metric, self.network)
             self._scores = scores
-            return scores.node_scores
-        if hasattr(scorer, "scores"):
-            return _negated(scorer, self.network)
-        raise TypeError(
-            f"scorer must be a Metric, a fitted model or have a method scores; got {type(scorer).__name__}."
-        )
+            quality = scores.link_quality(self.nodes, self.network.adjacency, self._is_candidate, k, n_threads)
+        elif hasattr(scorer, "scores"):
+            quality = self._quality_of_scores(scorer, k)
+        else:
+            raise TypeError(
+                f"scorer must be a Metric, a fitted model or have a method scores; got {type(scorer).__name__}."
+            )
+        return LinkQuality(*quality.T)
+
+    def _quality_of_scores(self, scorer: Scorer, k: int) -> np.ndarray:
+        """Return the quality of a scorer that hands out scores of its own, block by block; larger ones are nearer."""
+        adj_indptr, adj_indices, _ = as_kernel_csr(self.network.adjacency)
+        quality = np.empty((len(self.nodes), 4))
+        for block in blocks(np.arange(len(self.nodes)), self.network.n_nodes):
+            nodes, filled = self.nodes[block], quality[block[0] : block[-1] + 1]
+            scores = np.asarray(scorer.scores(self.network, nodes.astype(np.int64)), dtype=np.float64)
+            if scores.shape != (len(nodes), self.network.n_nodes):
+                raise ValueError(
+                    f"{type(scorer).__name__}.scores returned shape {scores.shape}; a row per node and a column per "
+                    f"candidate, {(len(nodes), self.network.n_nodes)}, was expected."
+                )
+            ranking.link_quality(
+                -np.ascontiguousarray(scores), nodes, adj_indptr, adj_indices, self._is_candidate, k, filled
+            )
+        return quality
 
 
 def link_quality(
-    scorer: Metric | Scorer | Any, network: Network, nodes: Any, candidates: Any = None, k: int = 10
+    scorer: Metric | Scorer | Any,
+    network: Network,
+    nodes: Any,
+    candidates: Any = None,
+    k: int = 10,
+    n_threads: int = 1,
 ) -> LinkQuality:
     """Rank all candidates for each of the nodes, and compare with the node's links as they are stored.
 
@@ -122,16 +135,20 @@ def link_quality(
         Nodes that may be linked to; all by default. A node is never its own candidate.
     k : int
         For hits at k.
+    n_threads : int
+        Nodes are shared out to so many threads, for a metric; no value depends on it.
     """
-    return HiddenLinks(network, nodes, candidates).quality(scorer, k)
+    return HiddenLinks(network, nodes, candidates).quality(scorer, k, n_threads)
 
 
-def link_auc(scorer: Metric | Scorer | Any, network: Network, nodes: Any, candidates: Any = None) -> np.ndarray:
+def link_auc(
+    scorer: Metric | Scorer | Any, network: Network, nodes: Any, candidates: Any = None, n_threads: int = 1
+) -> np.ndarray:
     """Return one AUC per node: the chance that a link of the node is ranked before a non-link; ties count half.
 
     See `link_quality` for the arguments. nan where a node has no link, or no non-link, among the candidates.
     """
-    return link_quality(scorer, network, nodes, candidates).auc
+    return link_quality(scorer, network, nodes, candidates, n_threads=n_threads).auc
 
 
 def hidden_quality(
@@ -168,18 +185,3 @@ def _hidden_by_name(network: Network, hidden: np.ndarray, names: Sequence[str]) 
             f"{network.nodes[trained_on[0]]} of {network.name!r} was trained on; only hidden nodes can be scored."
         )
     return np.array(asked, dtype=np.int64)
-
-
-def _negated(scorer: Scorer, network: Network) -> Any:
-    """Return a function that gives a scorer's scores the way kernels take them: smaller is nearer."""
-
-    def node_scores(nodes: np.ndarray) -> np.ndarray:
-        scores = np.asarray(scorer.scores(network, nodes.astype(np.int64)), dtype=np.float64)
-        if scores.shape != (len(nodes), network.n_nodes):
-            raise ValueError(
-                f"{type(scorer).__name__}.scores returned shape {scores.shape}; "
-                f"a row per node and a column per candidate, {(len(nodes), network.n_nodes)}, was expected."
-            )
-        return -np.ascontiguousarray(scores)
-
-    return node_scores

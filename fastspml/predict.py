@@ -10,10 +10,9 @@ from scipy import sparse
 
 from fastspml.csr import csr_from_parts, freeze_csr, index_dtype
 from fastspml.evaluate import metric_of
-from fastspml.kernels import ranking
 from fastspml.metric import Metric
 from fastspml.network import Network
-from fastspml.scoring import NodeScores, blocks
+from fastspml.scoring import NodeScores
 
 
 class LinkIndex:
@@ -31,7 +30,7 @@ class LinkIndex:
         self._nodes = NodeScores(metric, network)
         self.n_nodes = network.n_nodes
 
-    def query(self, X_new: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    def query(self, X_new: Any, k: int = 10, n_threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """Return the k nearest nodes of each row: positions and squared distances, shape (n_rows, k), nearest first.
 
         X_new is a Network or attribute rows, sparse or dense, in the form that the metric takes. The search is exact;
@@ -39,23 +38,16 @@ class LinkIndex:
         """
         rows = self.metric.attributes(X_new, "X_new")
         self._check_k(k, self.n_nodes)
-        nodes = self._nearest(rows, k, np.full(rows.shape[0], -1))
+        nodes = self._nodes.nearest(rows, k, np.full(rows.shape[0], -1), n_threads)
         distances = np.empty(nodes.shape)
         for column in range(k):
             distances[:, column] = self.metric.paired_distances(rows, self._nodes.rows[nodes[:, column]])
         return nodes, distances
 
-    def neighbours(self, k: int) -> np.ndarray:
+    def neighbours(self, k: int, n_threads: int = 1) -> np.ndarray:
         """Return the k nearest other nodes of every node, shape (n_nodes, k), nearest first."""
         self._check_k(k, self.n_nodes - 1)
-        return self._nearest(self._nodes.rows, k, np.arange(self.n_nodes))
-
-    def _nearest(self, rows: sparse.csr_array, k: int, excluded: np.ndarray) -> np.ndarray:
-        nodes = np.empty((rows.shape[0], k), dtype=np.int64)
-        for block in blocks(np.arange(rows.shape[0]), self.n_nodes):
-            found = nodes[block[0] : block[-1] + 1]
-            ranking.nearest(self._nodes.scores(rows[block]), excluded[block], found)
-        return nodes
+        return self._nodes.nearest(self._nodes.rows, k, np.arange(self.n_nodes), n_threads)
 
     def _check_k(self, k: int, n_nodes: int) -> None:
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n_nodes:
@@ -64,9 +56,9 @@ class LinkIndex:
             )
 
 
-def connect(metric: Metric, network: Network, k: int) -> sparse.csr_array:
+def connect(metric: Metric, network: Network, k: int, n_threads: int = 1) -> sparse.csr_array:
     """Return C(X, M) of the paper: every node linked to its k nearest, as a CSR array of booleans."""
-    nodes = np.sort(LinkIndex(metric, network).neighbours(k), axis=1)
+    nodes = np.sort(LinkIndex(metric, network).neighbours(k, n_threads), axis=1)
     n_nodes = network.n_nodes
     links = csr_from_parts(
         np.ones(nodes.size, dtype=bool),

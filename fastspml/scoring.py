@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -62,6 +64,41 @@ class NodeScores:
         """Return scores of all nodes, shape (len(nodes), n_nodes), for nodes of the network itself."""
         return self.scores(self.rows[nodes])
 
+    def nearest(self, queries: sparse.csr_array, k: int, excluded: np.ndarray, n_threads: int = 1) -> np.ndarray:
+        """Return the k nearest nodes of weighted query rows, shape (n_queries, k), but for one that each excludes."""
+        nodes = np.empty((queries.shape[0], k), dtype=np.int64)
+
+        def search(part: slice) -> None:
+            if self.metric.is_full:
+                for block in blocks(np.arange(part.start, part.stop), len(self.norms)):
+                    ranking.nearest(self.scores(queries[block]), excluded[block], nodes[block[0] : block[-1] + 1])
+            else:
+                products = as_kernel_csr(self.metric.product(queries[part]))
+                ranking.search_nodes(*products, *self._words, self.norms, excluded[part], nodes[part])
+
+        on_threads(search, queries.shape[0], n_threads)
+        return nodes
+
+    def link_quality(
+        self, nodes: np.ndarray, adjacency: sparse.csr_array, is_candidate: np.ndarray, k: int, n_threads: int = 1
+    ) -> np.ndarray:
+        """Return how well each node's links are ranked, shape (len(nodes), 4), as the kernel of that name has it."""
+        adj_indptr, adj_indices, _ = as_kernel_csr(adjacency)
+        links = (adj_indptr, adj_indices, is_candidate, k)
+        quality = np.empty((len(nodes), 4))
+
+        def rank(part: slice) -> None:
+            if self.metric.is_full:
+                for block in blocks(np.arange(part.start, part.stop), len(self.norms)):
+                    filled = quality[block[0] : block[-1] + 1]
+                    ranking.link_quality(self.node_scores(nodes[block]), nodes[block], *links, filled)
+            else:
+                products = as_kernel_csr(self.metric.product(self.rows[nodes[part]]))
+                ranking.rank_links(*products, *self._words, self.norms, nodes[part], *links, quality[part])
+
+        on_threads(rank, len(nodes), n_threads)
+        return quality
+
 
 class RanksByMetric(ABC):
     """What has a metric for every task, and so can rank the nodes of any network."""
@@ -73,6 +110,19 @@ class RanksByMetric(ABC):
     def scores(self, network: Network, nodes: np.ndarray) -> np.ndarray:
         """Return minus the squared distances to all nodes, up to a constant per node; shape (len(nodes), n_nodes)."""
         return -NodeScores(self.metric_for(network), network).node_scores(np.asarray(nodes))
+
+
+def on_threads(run: Callable[[slice], None], size: int, n_threads: int) -> None:
+    """Run on equal parts of 0..size - 1 at once; kernels release the GIL, and no part depends on another."""
+    if isinstance(n_threads, bool) or not isinstance(n_threads, (int, np.integer)) or n_threads < 1:
+        raise ValueError(f"n_threads must be a positive integer, got {n_threads!r}.")
+    bounds = [size * part // n_threads for part in range(n_threads + 1)]
+    parts = [slice(start, stop) for start, stop in pairwise(bounds) if stop > start]
+    if len(parts) == 1:
+        run(parts[0])
+    elif parts:
+        with ThreadPoolExecutor(len(parts), "fastspml") as pool:
+            list(pool.map(run, parts))
 
 
 def blocks(positions: np.ndarray, n_nodes: int) -> Iterator[np.ndarray]:

@@ -17,7 +17,10 @@ ROOT = Path(fastspml.__file__).parent
 KERNELS = sorted((ROOT / "kernels").glob("*.py"))
 
 # Kernels whose twin is called otherwise, or that compute nothing which could have one.
-OTHER_TWINS = {"run_iterations": ("spml", "mtspml"), "wait": (), "kernel": (), "ask_for_link": ()}
+OTHER_TWINS = {
+    "run_iterations": ("spml", "mtspml"), "search_nodes": ("nearest",), "rank_links": ("link_quality",), "wait": (),
+    "kernel": (), "ask_for_link": (),
+}  # fmt: skip
 
 # A file may import only from those before it (STYLE.md, section 2).
 ORDER = [

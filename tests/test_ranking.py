@@ -96,6 +96,19 @@ def test_nearest_nodes(network):
             np.testing.assert_allclose(distances[row], expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("n_threads", [2, 3, 50])
+def test_threads_do_not_show(network, n_threads):
+    for metric in metrics(network.n_features):
+        index = fs.LinkIndex(metric, network)
+        for got, expected in zip(index.query(network, 4, n_threads), index.query(network, 4), strict=True):
+            assert np.array_equal(got, expected)
+        got, expected = (fs.link_auc(metric, network, range(14), n_threads=n) for n in (n_threads, 1))
+        assert np.array_equal(got, expected, equal_nan=True)
+        assert (fs.connect(metric, network, 3, n_threads) != fs.connect(metric, network, 3)).nnz == 0
+    with pytest.raises(ValueError, match="n_threads must be a positive integer, got 0"):
+        index.query(network, 4, n_threads=0)
+
+
 def test_ties_go_to_the_first_node():
     network = fs.Network(np.array([[1.0], [2.0], [1.0], [2.0], [1.0]]))
     nodes, distances = fs.LinkIndex(fs.Metric.identity(1), network).query([[1.0]], k=5)

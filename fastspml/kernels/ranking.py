@@ -9,7 +9,7 @@ import numpy as np
 
 from fastspml.kernels.jit import kernel
 
-ZERO, ONE = np.uint64(0), np.uint64(1)
+ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 
 
 @kernel
@@ -71,6 +71,18 @@ def nearest(scores, excluded, nodes):
 
 
 @kernel
+def search_nodes(indptr, indices, data, word_indptr, word_nodes, word_data, norms, excluded, nodes):
+    """Fill nodes with the nearest ones of each query, in place: score_nodes, then nearest, a query at a time.
+
+    So one row of scores is all there is, and stays in the cache.
+    """
+    scores = np.empty((1, len(norms)))
+    for query in range(np.uint64(nodes.shape[0])):
+        score_nodes(indptr[query : query + TWO], indices, data, word_indptr, word_nodes, word_data, norms, scores)
+        nearest(scores, excluded[query : query + ONE], nodes[query : query + ONE])
+
+
+@kernel
 def first_above(values, n, value):
     """Return the first position of the sorted values[:n] that is larger than value, n if none is."""
     low, high = 0, n
@@ -124,6 +136,18 @@ def link_quality(scores, nodes, adj_indptr, adj_indices, is_candidate, k, qualit
             quality[query] = np.nan
             continue
         score_from_counts(positives, passed, ties, n_negative, k, quality[query])
+
+
+@kernel
+def rank_links(indptr, indices, data, word_indptr, word_nodes, word_data, norms, nodes, adj_indptr, adj_indices,
+               is_candidate, k, quality):  # fmt: skip
+    """Fill quality as link_quality does, in place, from scores that are made a node at a time, as in `search_nodes`."""
+    scores = np.empty((1, len(norms)))
+    for query in range(np.uint64(len(nodes))):
+        score_nodes(indptr[query : query + TWO], indices, data, word_indptr, word_nodes, word_data, norms, scores)
+        link_quality(
+            scores, nodes[query : query + ONE], adj_indptr, adj_indices, is_candidate, k, quality[query : query + ONE]
+        )
 
 
 @kernel
