@@ -47,5 +47,16 @@ def write_results(folder: str | Path, name: str, results: dict[str, Any]) -> Pat
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
-    path.write_text(json.dumps({"machine": about(), **results}, indent=1) + "\n")
+    parts = [f" {json.dumps(key)}: {_in_lines(value)}" for key, value in {"machine": about(), **results}.items()]
+    path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
     return path
+
+
+def _in_lines(value: Any) -> str:
+    """Return JSON with a line for each element of a list or dict: one that changes is one line of a difference."""
+    if not value or not isinstance(value, (dict, list)):
+        return json.dumps(value)
+    if isinstance(value, dict):
+        lines = [f"  {json.dumps(key)}: {json.dumps(item)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(lines) + "\n }"
+    return "[\n" + ",\n".join(f"  {json.dumps(item)}" for item in value) + "\n ]"
