@@ -43,9 +43,9 @@ def linking(name: str, networks: list[Any], plan: Plan, folder: Path, tell: Tell
     def save(records: list[dict[str, Any]]) -> None:
         write_results(folder, name, results | {"records": records})
 
-    tell(f"{name}: violations per iteration")
-    shown = protocol.violations(undirected)
     records = protocol.run(undirected, methods, plan, tell, save, earlier(folder / f"{name}.json", results))
+    tell(f"{name}: violations per iteration")
+    shown = protocol.violations(undirected, records)
     figures.training_sizes(records, folder, f"{name}-fig1")
     figures.violations(shown, [network.name for network in networks], folder, f"{name}-fig2")
     write_results(folder, name, results | {"records": records, "mean_violations": summary(shown)})
