@@ -348,7 +348,7 @@ class Learner(RanksByMetric):
             lengths=np.zeros((n_triplets, 2), dtype=np.uint64),
             values=np.empty((n_threads, n_kept + at_hand)),
             n_kept=np.uint64(n_kept),
-            doubled=np.zeros((n_threads, 0 if is_full else n_words)),
+            doubled=np.zeros((n_threads, 0 if is_full else n_words), stacked.data.dtype),
             touched=touched,
             floors=np.zeros((n_threads, state.totals.shape[1])),
             word_bounds=_word_bounds(stacked.indices, n_words, n_threads, is_full),

@@ -29,12 +29,15 @@ ORDER = [
 ]  # fmt: skip
 
 
+DECORATORS = ("kernel", "allocating_kernel")
+
+
 def functions(path):
     return [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
 
 
 def is_kernel(function):
-    return any(isinstance(decorator, ast.Name) and decorator.id == "kernel" for decorator in function.decorator_list)
+    return any(isinstance(decorator, ast.Name) and decorator.id in DECORATORS for decorator in function.decorator_list)
 
 
 def test_naive_imports_nothing_of_fastspml():

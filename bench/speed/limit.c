@@ -1,13 +1,9 @@
 /* The limit: Algorithm 1 with a diagonal metric on one network, one thread, as fast as this could be made in C.
 
    It draws the very triplets of fastspml's kernels, and adds in the same order, so that totals agree to the bit. Built
-   for the benchmark only: gcc -O3 -march=native -ffp-contract=off -shared -fPIC. Every triplet passes four stations, some
-   triplets apart, each of which asks for the memory that the next one reads:
-
-     PICK   which link and node the first attempt draws          -> asks for the link
-     DRAW   whether the node is a non-neighbour; others till one is -> asks for where the rows lie
-     ASK    where the rows lie                                    -> asks for words and attributes
-     JUDGE  gap and subgradient in one walk; a batch later, add
+   for the benchmark only: gcc -O3 -march=native -ffp-contract=off -shared -fPIC. An iteration's triplets are drawn while
+   the one before is judged, so that memory can be asked for before it is read: links some triplets before they are drawn,
+   where rows lie as soon as they are known, rows some triplets before they are walked.
 */
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,11 +14,8 @@
 #endif
 #define GOLDEN 0x9E3779B97F4A7C15ull
 #define LINE 64
-#define TOTALS_IN_CACHE (1 << 19) /* bytes of totals that need not be asked for */
-#define RING 64 /* triplets on their way; a power of two above all distances */
-#define PICK_AHEAD 24
-#define DRAW_AHEAD 12
-#define ASK_AHEAD 6
+#define LINKS_AHEAD 10 /* triplets between asking for a link and drawing it */
+#define ROWS_AHEAD 4 /* triplets between asking for rows and walking them */
 
 typedef uint64_t u64;
 typedef uint32_t u32;
@@ -41,16 +34,16 @@ typedef struct {
     u64 i, j, l;
 } Triplet;
 
-static inline u64 mix(u64 word) {
+static inline __attribute__((always_inline)) u64 mix(u64 word) {
     word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9ull;
     word = (word ^ (word >> 27)) * 0x94D049BB133111EBull;
     return word ^ (word >> 31);
 }
 
-static inline u64 iteration_key(u64 seed, u64 t) { return mix(mix(mix(seed + GOLDEN) + GOLDEN) + t * GOLDEN); }
+static inline __attribute__((always_inline)) u64 iteration_key(u64 seed, u64 t) { return mix(mix(mix(seed + GOLDEN) + GOLDEN) + t * GOLDEN); }
 
 /* A number below bound without bias (Lemire 2019); n counts the words used. */
-static inline u64 bounded(u64 key, u64 *n, u64 bound) {
+static inline __attribute__((always_inline)) u64 bounded(u64 key, u64 *n, u64 bound) {
     unsigned __int128 product = (unsigned __int128)mix(key + (++*n) * GOLDEN) * bound;
     if ((u64)product < bound) {
         u64 threshold = -bound % bound;
@@ -59,7 +52,7 @@ static inline u64 bounded(u64 key, u64 *n, u64 bound) {
     return (u64)(product >> 64);
 }
 
-static inline int is_linked(const Network *net, u64 node, u64 j) {
+static inline __attribute__((always_inline)) int is_linked(const Network *net, u64 node, u64 j) {
     u64 low = net->adj_indptr[node], high = net->adj_indptr[node + 1], end = high;
     while (low < high) {
         u64 middle = (low + high) >> 1;
@@ -71,13 +64,15 @@ static inline int is_linked(const Network *net, u64 node, u64 j) {
     return low < end && net->adj_indices[low] == j;
 }
 
-static inline void pick(const Network *net, u64 key) {
+static inline __attribute__((always_inline)) u64 triplet_key(u64 key, u64 b) { return mix(key + (b + 1) * GOLDEN); }
+
+static inline __attribute__((always_inline)) void ask_link(const Network *net, u64 key) {
     u64 n = 0, p = bounded(key, &n, net->n_links);
     __builtin_prefetch(&net->link_sources[p]);
     __builtin_prefetch(&net->adj_indices[p]);
 }
 
-static inline Triplet draw(const Network *net, u64 key) {
+static inline __attribute__((always_inline)) Triplet draw(const Network *net, u64 key) {
     u64 n = 0;
     for (;;) {
         u64 p = bounded(key, &n, net->n_links), j = bounded(key, &n, net->n_nodes), i = net->link_sources[p];
@@ -91,15 +86,31 @@ static inline Triplet draw(const Network *net, u64 key) {
     }
 }
 
-static inline void ask_row(const Network *net, u64 row) {
+/* Draw the triplets of iteration t. */
+static void draw_batch(const Network *net, u64 seed, u64 t, u64 batch, Triplet *triplets) {
+    u64 key = iteration_key(seed, t);
+    for (u64 b = 0; b < batch && b < LINKS_AHEAD; b++) ask_link(net, triplet_key(key, b));
+    for (u64 b = 0; b < batch; b++) {
+        if (b + LINKS_AHEAD < batch) ask_link(net, triplet_key(key, b + LINKS_AHEAD));
+        triplets[b] = draw(net, triplet_key(key, b));
+    }
+}
+
+static inline __attribute__((always_inline)) void ask_row(const Network *net, u64 row) {
     const char *start = (const char *)&net->indices[net->indptr[row]], *end = (const char *)&net->indices[net->indptr[row + 1]];
     for (; start < end; start += LINE) __builtin_prefetch(start);
     start = (const char *)&net->data[net->indptr[row]], end = (const char *)&net->data[net->indptr[row + 1]];
     for (; start < end; start += LINE) __builtin_prefetch(start);
 }
 
-static inline double walk(const Network *net, u64 row, const double *totals, double prior, double scale,
-                          const double *doubled, double *grads) {
+static inline __attribute__((always_inline)) void ask_rows(const Network *net, const Triplet *triplet) {
+    ask_row(net, triplet->i);
+    ask_row(net, triplet->j);
+    ask_row(net, triplet->l);
+}
+
+static inline __attribute__((always_inline)) double walk(const Network *net, u64 row, const double *totals, double prior, double scale,
+                          const VALUE *doubled, double *grads) {
     double sum = 0.0;
     u64 start = net->indptr[row], n = net->indptr[row + 1] - start;
     const u32 *indices = net->indices + start;
@@ -113,7 +124,7 @@ static inline double walk(const Network *net, u64 row, const double *totals, dou
     return sum;
 }
 
-static inline void add(const Network *net, u64 row, double share, const double *grads, double *totals) {
+static inline __attribute__((always_inline)) void add(const Network *net, u64 row, double share, const double *grads, double *totals) {
     u64 start = net->indptr[row], n = net->indptr[row + 1] - start;
     const u32 *indices = net->indices + start;
     for (u64 p = 0; p < n; p++) totals[indices[p]] += share * grads[p];
@@ -122,61 +133,44 @@ static inline void add(const Network *net, u64 row, double share, const double *
 /* Run n_iters iterations; totals (n_features) start at zero. Returns how many triplets were violated. */
 u64 run(const Network *net, u64 seed, u64 batch, u64 n_iters, double reg, double margin, double start, double prior,
         u64 longest, double *totals) {
-    const int asks_for_totals = net->n_features * sizeof(double) > TOTALS_IN_CACHE;
-    double *doubled = calloc(net->n_features, sizeof(double));
-    double *grads = malloc(batch * 2 * longest * sizeof(double));
+    VALUE *doubled = calloc(net->n_features, sizeof(VALUE));
+    double *grads = malloc(batch * 2 * longest * sizeof(double)), share = 1.0 / (double)batch;
     unsigned char *is_violated = malloc(batch);
-    Triplet *batch_triplets = malloc(batch * sizeof(Triplet));
-    Triplet ring[RING];
-    u64 keys[RING];
-    u64 n_violated = 0, n_all = n_iters * batch, picked = 0, drawn = 0, asked = 0, pick_t = 0, pick_b = 0, key = 0;
-    double share = 1.0 / (double)batch;
-    u64 k = 0;
+    Triplet *drawn[2] = {malloc(batch * sizeof(Triplet)), malloc(batch * sizeof(Triplet))};
+    u64 n_violated = 0;
+    draw_batch(net, seed, 1, batch, drawn[1]);
     for (u64 t = 1; t <= n_iters; t++) {
+        const Triplet *triplets = drawn[t % 2], *next = drawn[(t + 1) % 2];
         double scale = t == 1 ? 0.0 : 1.0 / (reg * (double)(t - 1)), p = t == 1 ? start : prior;
         u64 at = 0;
-        for (u64 b = 0; b < batch; b++, k++) {
-            for (; picked < n_all && picked <= k + PICK_AHEAD; picked++) {
-                if (pick_b == 0) key = iteration_key(seed, ++pick_t);
-                keys[picked % RING] = mix(key + (pick_b + 1) * GOLDEN);
-                pick(net, keys[picked % RING]);
-                pick_b = pick_b + 1 == batch ? 0 : pick_b + 1;
-            }
-            for (; drawn < n_all && drawn <= k + DRAW_AHEAD; drawn++) ring[drawn % RING] = draw(net, keys[drawn % RING]);
-            for (; asked < n_all && asked <= k + ASK_AHEAD; asked++) {
-                ask_row(net, ring[asked % RING].i);
-                ask_row(net, ring[asked % RING].l);
-                ask_row(net, ring[asked % RING].j);
-            }
-            if (asks_for_totals && k + 1 < n_all) {
-                const Triplet *next = &ring[(k + 1) % RING];
-                for (u64 q = net->indptr[next->l]; q < net->indptr[next->l + 1]; q++) __builtin_prefetch(&totals[net->indices[q]]);
-                for (u64 q = net->indptr[next->j]; q < net->indptr[next->j + 1]; q++) __builtin_prefetch(&totals[net->indices[q]]);
-            }
-            Triplet triplet = ring[k % RING];
-            u64 first = net->indptr[triplet.i], last = net->indptr[triplet.i + 1];
-            u64 n_linked = net->indptr[triplet.l + 1] - net->indptr[triplet.l];
-            u64 n_unlinked = net->indptr[triplet.j + 1] - net->indptr[triplet.j];
-            for (u64 q = first; q < last; q++) doubled[net->indices[q]] = 2.0 * (double)net->data[q];
-            double gap = walk(net, triplet.l, totals, p, scale, doubled, grads + at);
-            gap -= walk(net, triplet.j, totals, p, scale, doubled, grads + at + n_linked);
-            for (u64 q = first; q < last; q++) doubled[net->indices[q]] = 0.0;
+        draw_batch(net, seed, t + 1, batch, drawn[(t + 1) % 2]);
+        for (u64 b = 0; b < batch; b++) {
+            u64 ahead = b + ROWS_AHEAD;
+            if (ahead < batch)
+                ask_rows(net, &triplets[ahead]);
+            else if (ahead - batch < batch)
+                ask_rows(net, &next[ahead - batch]);
+            u64 i = triplets[b].i, j = triplets[b].j, l = triplets[b].l, first = net->indptr[i], last = net->indptr[i + 1];
+            u64 n_linked = net->indptr[l + 1] - net->indptr[l], n_unlinked = net->indptr[j + 1] - net->indptr[j];
+            for (u64 q = first; q < last; q++) doubled[net->indices[q]] = 2 * net->data[q];
+            double gap = walk(net, l, totals, p, scale, doubled, grads + at);
+            gap -= walk(net, j, totals, p, scale, doubled, grads + at + n_linked);
+            for (u64 q = first; q < last; q++) doubled[net->indices[q]] = 0;
             is_violated[b] = gap + margin > 0.0;
-            batch_triplets[b] = triplet;
             if (is_violated[b]) at += n_linked + n_unlinked;
         }
         at = 0;
         for (u64 b = 0; b < batch; b++) {
             if (!is_violated[b]) continue;
             n_violated++;
-            Triplet triplet = batch_triplets[b];
-            add(net, triplet.l, -share, grads + at, totals);
-            at += net->indptr[triplet.l + 1] - net->indptr[triplet.l];
-            add(net, triplet.j, share, grads + at, totals);
-            at += net->indptr[triplet.j + 1] - net->indptr[triplet.j];
+            u64 j = triplets[b].j, l = triplets[b].l;
+            add(net, l, -share, grads + at, totals);
+            at += net->indptr[l + 1] - net->indptr[l];
+            add(net, j, share, grads + at, totals);
+            at += net->indptr[j + 1] - net->indptr[j];
         }
     }
-    free(doubled), free(grads), free(is_violated), free(batch_triplets);
+    free(doubled), free(grads), free(is_violated), free(drawn[0]), free(drawn[1]);
     return n_violated;
 }
 

@@ -18,7 +18,7 @@ ZERO, ONE = np.uint64(0), np.uint64(1)
 def scatter_doubled(indptr, indices, data, i, doubled):
     """Write 2 x_i into doubled, (d,), in place; it is zero before."""
     for p in range(indptr[i], indptr[i + ONE]):
-        doubled[indices[p]] = 2.0 * data[p]
+        doubled[indices[p]] = data[p] + data[p]
 
 
 @kernel
@@ -35,7 +35,7 @@ def walk_row(indptr, indices, data, row, totals, own, prior, common_scale, own_s
     for p in range(indptr[row], indptr[row + ONE]):
         f = indices[p]
         x = np.float64(data[p])
-        grad = x * (x - doubled[f])
+        grad = x * (x - np.float64(doubled[f]))
         weight = prior + common_scale * totals[f, ZERO]
         if own > ZERO:
             weight += own_scale * totals[f, own]
@@ -88,12 +88,12 @@ def add_row(indptr, indices, row, first, last, own, scale, harmonic, grads, at, 
     changed, touched[0] counts them; it stops counting beyond its length, which tells that the list is not complete.
     """
     start, end = indptr[row], indptr[row + ONE]
-    low = start if first == ZERO else start + count_below(indices, start, end, first)  # the first thread need not look
+    low = start if first == ZERO else start + count_below(indices, start, end, first)
+    high = end if last == np.uint64(len(totals)) else start + count_below(indices, start, end, last)
     n_columns = np.uint64(totals.shape[1])
     averages = moments.size > 0
     tracks = touched.size > 0
-    p = low
-    while p < end and indices[p] < last:
+    for p in range(low, high):
         f = np.uint64(indices[p])
         change = scale * grads[at + (p - start)]
         totals[f, ZERO] += change
@@ -107,8 +107,7 @@ def add_row(indptr, indices, row, first, last, own, scale, harmonic, grads, at, 
             note_touched(touched, f * n_columns)
             if own > ZERO:
                 note_touched(touched, f * n_columns + own)
-        p += ONE
-    return (p - low) * (ONE + np.uint64(own > ZERO))
+    return (high - low) * (ONE + np.uint64(own > ZERO))
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""How every kernel is compiled: the one decorator, decided here and nowhere else."""
+"""How every kernel is compiled: decided here and nowhere else."""
 
 from __future__ import annotations
 
@@ -26,13 +26,28 @@ EDITION = _edition()
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a kernel that releases the GIL, and keep it on disk where some cache folder can be written.
+    """Compile a kernel that releases the GIL and works in the memory that it is handed.
 
-    No fastmath: sums run in written order, which the promise of equal bits rests on. Divisions are not tested for zero
-    (error_model): divisors are counts that are checked beforehand.
+    - It is inlined where another kernel calls it: numba hands an array over as seven numbers, which costs more than many
+      a row has to compute.
+    - It counts no references, which would be an atomic instruction for every array that is passed or viewed; so it
+      cannot allocate.
+    - No fastmath: sums run in written order, which the promise of equal bits rests on.
+    - Divisions are not tested for zero (error_model): divisors are counts that are checked beforehand.
     """
+    return _compiled(function, _nrt=False)
+
+
+def allocating_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a kernel that allocates memory of its own, once for many rows; otherwise as `kernel`."""
+    return _compiled(function)
+
+
+def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Compile a function, and keep it on disk where some cache folder can be written."""
     function.__qualname__ = f"{function.__qualname__}_{EDITION}"
+    options |= {"nogil": True, "error_model": "numpy", "forceinline": True}
     try:
-        return njit(cache=True, nogil=True, error_model="numpy")(function)
+        return njit(cache=True, **options)(function)
     except RuntimeError:  # numba found no folder that it may write to: compile in every process instead
-        return njit(nogil=True, error_model="numpy")(function)
+        return njit(**options)(function)

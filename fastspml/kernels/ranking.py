@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastspml.kernels.jit import kernel
+from fastspml.kernels.jit import allocating_kernel
 
 ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 
 
-@kernel
+@allocating_kernel
 def score_nodes(indptr, indices, data, word_indptr, word_nodes, word_data, norms, scores):
     """Fill scores (queries, n) with norms - 2 x'My, in place.
 
@@ -29,7 +29,7 @@ def score_nodes(indptr, indices, data, word_indptr, word_nodes, word_data, norms
                 row[word_nodes[r]] -= doubled * word_data[r]
 
 
-@kernel
+@allocating_kernel
 def score_pairs(indptr, indices, data, word_indptr, word_nodes, word_data, weights, norms, scores):
     """Fill scores (queries, n) with norms - sum over common words of w (|x| + |y| - |x - y|), in place.
 
@@ -47,7 +47,7 @@ def score_pairs(indptr, indices, data, word_indptr, word_nodes, word_data, weigh
                 row[word_nodes[r]] -= weights[f] * (abs(x) + abs(y) - abs(x - y))
 
 
-@kernel
+@allocating_kernel
 def nearest(scores, excluded, nodes):
     """Fill nodes int64 (queries, k) with the nodes of the smallest scores, ascending, the lower node first in a tie.
 
@@ -70,7 +70,7 @@ def nearest(scores, excluded, nodes):
         nodes[query, n_found:] = -1
 
 
-@kernel
+@allocating_kernel
 def search_nodes(indptr, indices, data, word_indptr, word_nodes, word_data, norms, excluded, nodes):
     """Fill nodes with the nearest ones of each query, in place: score_nodes, then nearest, a query at a time.
 
@@ -82,7 +82,7 @@ def search_nodes(indptr, indices, data, word_indptr, word_nodes, word_data, norm
         nearest(scores, excluded[query : query + ONE], nodes[query : query + ONE])
 
 
-@kernel
+@allocating_kernel
 def first_above(values, n, value):
     """Return the first position of the sorted values[:n] that is larger than value, n if none is."""
     low, high = 0, n
@@ -95,7 +95,7 @@ def first_above(values, n, value):
     return low
 
 
-@kernel
+@allocating_kernel
 def link_quality(scores, nodes, adj_indptr, adj_indices, is_candidate, k, quality):
     """Fill quality (queries, 4) with AUC, average precision, reciprocal rank and hits at k of each node, in place.
 
@@ -138,7 +138,7 @@ def link_quality(scores, nodes, adj_indptr, adj_indices, is_candidate, k, qualit
         score_from_counts(positives, passed, ties, n_negative, k, quality[query])
 
 
-@kernel
+@allocating_kernel
 def rank_links(indptr, indices, data, word_indptr, word_nodes, word_data, norms, nodes, adj_indptr, adj_indices,
                is_candidate, k, quality):  # fmt: skip
     """Fill quality as link_quality does, in place, from scores that are made a node at a time, as in `search_nodes`."""
@@ -150,7 +150,7 @@ def rank_links(indptr, indices, data, word_indptr, word_nodes, word_data, norms,
         )
 
 
-@kernel
+@allocating_kernel
 def score_from_counts(positives, passed, ties, n_negative, k, quality):
     """Fill quality with the four measures from sorted positives and the negatives counted against them, in place.
 
@@ -176,7 +176,7 @@ def score_from_counts(positives, passed, ties, n_negative, k, quality):
     quality[3] = hits / n_positive
 
 
-@kernel
+@allocating_kernel
 def hinge_sum(scores, nodes, adj_indptr, adj_indices, margin):
     """Return the sum of max(d(i,l) - d(i,j) + margin, 0) over all triplets whose anchors i are nodes.
 

@@ -27,7 +27,6 @@ JUDGED, VIOLATED, WORDS, ENTRIES, BAD_ITERATION = 0, 1, 2, 3, 4  # columns of th
 N_COUNTERS = 5
 LINKS_AHEAD = np.uint64(10)  # triplets between asking for a link and drawing it
 ROWS_AHEAD = np.uint64(4)  # triplets between asking for rows and walking them
-TOTALS_IN_CACHE = 2**19  # bytes of totals that a core keeps at hand anyway, so that asking for them is no use
 
 
 @kernel
@@ -58,23 +57,21 @@ def draw_share(stack, settings, t, first, last, rows):
 
 
 @kernel
+def ask_for_span(array, start, end):
+    """Ask for the elements start..end - 1 of an array."""
+    p = start
+    while p < end:
+        prefetch(array, p)
+        p += np.uint64(LINE_BYTES // array.itemsize)
+
+
+@kernel
 def ask_for_rows(stack, rows, k):
     """Ask for the words and attributes of the three rows of triplet k."""
     for c in range(3):
         start, end = stack.indptr[rows[k, c]], stack.indptr[rows[k, c] + ONE]
-        for p in range(start, end, np.uint64(LINE_BYTES // stack.indices.itemsize)):
-            prefetch(stack.indices, p)
-        for p in range(start, end, np.uint64(LINE_BYTES // stack.data.itemsize)):
-            prefetch(stack.data, p)
-
-
-@kernel
-def ask_for_totals(stack, rows, k, totals):
-    """Ask for the totals of all words of l and j of triplet k."""
-    n_columns = np.uint64(totals.shape[1])
-    for c in (1, 2):
-        for p in range(stack.indptr[rows[k, c]], stack.indptr[rows[k, c] + ONE]):
-            prefetch(totals, stack.indices[p] * n_columns)
+        ask_for_span(stack.indices, start, end)
+        ask_for_span(stack.data, start, end)
 
 
 @kernel
@@ -93,7 +90,6 @@ def judge_share(stack, settings, t, first, last, judged, work, features, thread,
     indptr, indices, data = stack.indptr, stack.indices, stack.data
     values, doubled = work.values[thread], work.doubled[thread]
     rows, next_rows = work.rows[t % TWO], work.rows[(t + ONE) % TWO]
-    asks_for_totals = features is None and judged.nbytes > TOTALS_IN_CACHE
     is_clipped = settings.clip_sums_every > ZERO and t > ONE and (t - ONE) % settings.clip_sums_every == ZERO
     at, n_words, n_violated = ZERO, ZERO, 0
     for pool in range(first // settings.batch_size, (last + settings.batch_size - ONE) // settings.batch_size):
@@ -106,8 +102,6 @@ def judge_share(stack, settings, t, first, last, judged, work, features, thread,
                 ask_for_rows(stack, rows, ahead)
             elif first + (ahead - last) < last:
                 ask_for_rows(stack, next_rows, first + (ahead - last))
-            if asks_for_totals and k + ONE < last:
-                ask_for_totals(stack, rows, k + ONE, judged)
             i, j, l = rows[k, 0], rows[k, 1], rows[k, 2]
             n_linked, n_unlinked = indptr[l + ONE] - indptr[l], indptr[j + ONE] - indptr[j]
             n_words += indptr[i + ONE] - indptr[i] + n_linked + n_unlinked
