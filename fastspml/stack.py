@@ -16,7 +16,8 @@ EXACT_BELOW_ACCEPTANCE = 1 / 16
 
 
 def stack(networks: Sequence[Network], pooled: bool, columns: np.ndarray | None = None) -> Stack:
-    """Lay networks out for the kernels, as one pool or as a pool each; `columns` keeps only those features.
+    """Lay networks out for the kernels, as one pool or as a pool each; `columns` keeps only those features, in that
+    order.
 
     A single network is not copied, and attributes that tasks share are laid out once.
     """
@@ -30,7 +31,7 @@ def stack(networks: Sequence[Network], pooled: bool, columns: np.ndarray | None 
     for key, features in distinct.items():
         first_rows[key], row = row, row + features.shape[0]
     matrices = list(distinct.values())
-    if columns is not None and len(columns) < matrices[0].shape[1]:
+    if columns is not None:
         matrices = [freeze_csr(features[:, columns]) for features in matrices]
     indptr, indices, data = _stack_csr(matrices)
     adj_indptr, adj_indices, _ = _stack_csr([network.adjacency for network in networks])

@@ -1,4 +1,5 @@
-/* The limit: Algorithm 1 with a diagonal metric on one network, one thread, as fast as this could be made in C.
+/* The limit: Algorithm 1 on one network, one thread, as fast as this could be made in C; `run` has a diagonal metric,
+   `run_full` a full one.
 
    It draws the very triplets of fastspml's kernels, and adds in the same order, so that totals agree to the bit. Built
    for the benchmark only: gcc -O3 -march=native -ffp-contract=off -shared -fPIC. An iteration's triplets are drawn while
@@ -14,6 +15,8 @@
 #endif
 #define GOLDEN 0x9E3779B97F4A7C15ull
 #define LINE 64
+/* Without force, gcc takes a function that only prefetches for one without effect, and leaves out its calls. */
+#define INLINE static inline __attribute__((always_inline))
 #define LINKS_AHEAD 10 /* triplets between asking for a link and drawing it */
 #define ROWS_AHEAD 4 /* triplets between asking for rows and walking them */
 
@@ -34,16 +37,16 @@ typedef struct {
     u64 i, j, l;
 } Triplet;
 
-static inline __attribute__((always_inline)) u64 mix(u64 word) {
+INLINE u64 mix(u64 word) {
     word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9ull;
     word = (word ^ (word >> 27)) * 0x94D049BB133111EBull;
     return word ^ (word >> 31);
 }
 
-static inline __attribute__((always_inline)) u64 iteration_key(u64 seed, u64 t) { return mix(mix(mix(seed + GOLDEN) + GOLDEN) + t * GOLDEN); }
+INLINE u64 iteration_key(u64 seed, u64 t) { return mix(mix(mix(seed + GOLDEN) + GOLDEN) + t * GOLDEN); }
 
 /* A number below bound without bias (Lemire 2019); n counts the words used. */
-static inline __attribute__((always_inline)) u64 bounded(u64 key, u64 *n, u64 bound) {
+INLINE u64 bounded(u64 key, u64 *n, u64 bound) {
     unsigned __int128 product = (unsigned __int128)mix(key + (++*n) * GOLDEN) * bound;
     if ((u64)product < bound) {
         u64 threshold = -bound % bound;
@@ -52,7 +55,7 @@ static inline __attribute__((always_inline)) u64 bounded(u64 key, u64 *n, u64 bo
     return (u64)(product >> 64);
 }
 
-static inline __attribute__((always_inline)) int is_linked(const Network *net, u64 node, u64 j) {
+INLINE int is_linked(const Network *net, u64 node, u64 j) {
     u64 low = net->adj_indptr[node], high = net->adj_indptr[node + 1], end = high;
     while (low < high) {
         u64 middle = (low + high) >> 1;
@@ -64,15 +67,15 @@ static inline __attribute__((always_inline)) int is_linked(const Network *net, u
     return low < end && net->adj_indices[low] == j;
 }
 
-static inline __attribute__((always_inline)) u64 triplet_key(u64 key, u64 b) { return mix(key + (b + 1) * GOLDEN); }
+INLINE u64 triplet_key(u64 key, u64 b) { return mix(key + (b + 1) * GOLDEN); }
 
-static inline __attribute__((always_inline)) void ask_link(const Network *net, u64 key) {
+INLINE void ask_link(const Network *net, u64 key) {
     u64 n = 0, p = bounded(key, &n, net->n_links);
     __builtin_prefetch(&net->link_sources[p]);
     __builtin_prefetch(&net->adj_indices[p]);
 }
 
-static inline __attribute__((always_inline)) Triplet draw(const Network *net, u64 key) {
+INLINE Triplet draw(const Network *net, u64 key) {
     u64 n = 0;
     for (;;) {
         u64 p = bounded(key, &n, net->n_links), j = bounded(key, &n, net->n_nodes), i = net->link_sources[p];
@@ -96,20 +99,20 @@ static void draw_batch(const Network *net, u64 seed, u64 t, u64 batch, Triplet *
     }
 }
 
-static inline __attribute__((always_inline)) void ask_row(const Network *net, u64 row) {
+INLINE void ask_row(const Network *net, u64 row) {
     const char *start = (const char *)&net->indices[net->indptr[row]], *end = (const char *)&net->indices[net->indptr[row + 1]];
     for (; start < end; start += LINE) __builtin_prefetch(start);
     start = (const char *)&net->data[net->indptr[row]], end = (const char *)&net->data[net->indptr[row + 1]];
     for (; start < end; start += LINE) __builtin_prefetch(start);
 }
 
-static inline __attribute__((always_inline)) void ask_rows(const Network *net, const Triplet *triplet) {
+INLINE void ask_rows(const Network *net, const Triplet *triplet) {
     ask_row(net, triplet->i);
     ask_row(net, triplet->j);
     ask_row(net, triplet->l);
 }
 
-static inline __attribute__((always_inline)) double walk(const Network *net, u64 row, const double *totals, double prior, double scale,
+INLINE double walk(const Network *net, u64 row, const double *totals, double prior, double scale,
                           const VALUE *doubled, double *grads) {
     double sum = 0.0;
     u64 start = net->indptr[row], n = net->indptr[row + 1] - start;
@@ -124,7 +127,7 @@ static inline __attribute__((always_inline)) double walk(const Network *net, u64
     return sum;
 }
 
-static inline __attribute__((always_inline)) void add(const Network *net, u64 row, double share, const double *grads, double *totals) {
+INLINE void add(const Network *net, u64 row, double share, const double *grads, double *totals) {
     u64 start = net->indptr[row], n = net->indptr[row + 1] - start;
     const u32 *indices = net->indices + start;
     for (u64 p = 0; p < n; p++) totals[indices[p]] += share * grads[p];
@@ -171,6 +174,93 @@ u64 run(const Network *net, u64 seed, u64 batch, u64 n_iters, double reg, double
         }
     }
     free(doubled), free(grads), free(is_violated), free(drawn[0]), free(drawn[1]);
+    return n_violated;
+}
+
+/* The nonzeros of x_row - x_other, sorted, to features and values; returns how many. */
+INLINE u64 difference(const Network *net, u64 row, u64 other, u32 *features, double *values) {
+    u64 p = net->indptr[row], p_end = net->indptr[row + 1], r = net->indptr[other], r_end = net->indptr[other + 1], n = 0;
+    while (p < p_end || r < r_end) {
+        double value;
+        if (r >= r_end || (p < p_end && net->indices[p] < net->indices[r])) {
+            features[n] = net->indices[p], value = net->data[p++];
+        } else if (p >= p_end || net->indices[r] < net->indices[p]) {
+            features[n] = net->indices[r], value = -(double)net->data[r++];
+        } else {
+            features[n] = net->indices[p], value = (double)net->data[p++] - (double)net->data[r++];
+        }
+        values[n] = value;
+        n += value != 0.0;
+    }
+    return n;
+}
+
+INLINE u64 row_start(u64 f) { return (f * (f + 1)) >> 1; }
+
+/* Ask for the entries that the row after that of word a needs. */
+INLINE void ask_next_row(const u32 *features, u64 a, u64 n, const double *totals) {
+    if (a + 1 == n) return;
+    const double *row = totals + row_start(features[a + 1]);
+    for (u64 b = 0; b <= a; b++) __builtin_prefetch(row + features[b]);
+}
+
+/* The sum of values times a row of totals over the first n words, in four sums. */
+INLINE double row_dot(const u32 *features, const double *values, u64 n, const double *row) {
+    double sums[4] = {0.0, 0.0, 0.0, 0.0};
+    u64 b = 0;
+    for (; b + 4 <= n; b += 4)
+        for (u64 k = 0; k < 4; k++) sums[k] += values[b + k] * row[features[b + k]];
+    for (; b < n; b++) sums[0] += values[b] * row[features[b]];
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+/* x'Mx, M = prior I + scale V, V a packed lower triangle. */
+INLINE double quadratic(const u32 *features, const double *values, u64 n, const double *totals, double prior, double scale) {
+    double sum = 0.0, norm = 0.0;
+    for (u64 a = 0; a < n; a++) {
+        ask_next_row(features, a, n, totals);
+        const double *row = totals + row_start(features[a]);
+        double x = values[a];
+        sum += x * (2.0 * row_dot(features, values, a, row) + x * row[features[a]]);
+        norm += x * x;
+    }
+    return prior * norm + scale * sum;
+}
+
+INLINE void add_outer(const u32 *features, const double *values, u64 n, double scale, double *totals) {
+    for (u64 a = 0; a < n; a++) {
+        ask_next_row(features, a, n, totals);
+        double *row = totals + row_start(features[a]), scaled = scale * values[a];
+        for (u64 b = 0; b <= a; b++) row[features[b]] += scaled * values[b];
+    }
+}
+
+/* As run, with totals a packed lower triangle of all words. */
+u64 run_full(const Network *net, u64 seed, u64 batch, u64 n_iters, double reg, double margin, double start, double prior,
+             u64 longest, double *totals) {
+    u32 *features = malloc(batch * 4 * longest * sizeof(u32));
+    double *values = malloc(batch * 4 * longest * sizeof(double)), share = 1.0 / (double)batch;
+    u64 *lengths = malloc(2 * batch * sizeof(u64)), n_violated = 0;
+    Triplet *triplets = malloc(batch * sizeof(Triplet));
+    for (u64 t = 1; t <= n_iters; t++) {
+        double scale = t == 1 ? 0.0 : 1.0 / (reg * (double)(t - 1)), p = t == 1 ? start : prior;
+        u64 at = 0;
+        draw_batch(net, seed, t, batch, triplets);
+        for (u64 b = 0; b < batch; b++) {
+            u64 n_linked = difference(net, triplets[b].i, triplets[b].l, features + at, values + at), second = at + n_linked;
+            u64 n_unlinked = difference(net, triplets[b].i, triplets[b].j, features + second, values + second);
+            double gap = quadratic(features + at, values + at, n_linked, totals, p, scale);
+            gap -= quadratic(features + second, values + second, n_unlinked, totals, p, scale);
+            int is_violated = gap + margin > 0.0;
+            lengths[2 * b] = is_violated ? n_linked : 0;
+            lengths[2 * b + 1] = is_violated ? n_unlinked : 0;
+            if (is_violated) at = second + n_unlinked, n_violated++;
+        }
+        at = 0;
+        for (u64 b = 0; b < 2 * batch; at += lengths[b++])
+            add_outer(features + at, values + at, lengths[b], b % 2 ? share : -share, totals);
+    }
+    free(features), free(values), free(lengths), free(triplets);
     return n_violated;
 }
 

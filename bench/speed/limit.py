@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml import Network
-from fastspml.stack import stack
+from fastspml import SPML, Network
 
 SOURCE = Path(__file__).with_name("limit.c")
 FLAGS = ["-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC"]
@@ -38,33 +37,34 @@ def library(value: str = "float") -> ctypes.CDLL:
     target = Path(tempfile.mkdtemp(prefix="fastspml-limit-")) / "limit.so"
     subprocess.run(["gcc", *FLAGS, f"-DVALUE={value}", str(SOURCE), "-o", str(target)], check=True)
     built = ctypes.CDLL(str(target))
-    built.run.restype = ctypes.c_uint64
+    built.run.restype = built.run_full.restype = ctypes.c_uint64
     built.random_access.restype = built.stream.restype = ctypes.c_double
     return built
 
 
 class LimitSPML:
-    """Algorithm 1 in C: one network of attributes as they are, a diagonal metric, one thread, no projection."""
+    """Algorithm 1 in C: one network of attributes as they are, one thread, no projection."""
 
-    def __init__(self, network: Network) -> None:
-        self.network = network
-        self._stack = stack([network], pooled=True)
+    def __init__(self, network: Network, metric: str = "diagonal") -> None:
+        prepared = SPML(metric=metric).prepare(network)
+        self._stack, columns = prepared.stacked, prepared.columns
         arrays = [getattr(self._stack, name) for name, _ in _Network._fields_[:6]]
         if arrays[1].dtype != np.uint32 or arrays[4].dtype != np.uint32:
             raise ValueError("the C loop takes indices of 32 bits.")
-        self._struct = _Network(
-            *(array.ctypes.data for array in arrays), network.n_nodes, network.n_links, network.n_features
-        )
+        n_words = network.n_features if columns is None else len(columns)
+        self._n_entries = n_words if columns is None else n_words * (n_words + 1) // 2
+        self._struct = _Network(*(array.ctypes.data for array in arrays), network.n_nodes, network.n_links, n_words)
         self._longest = int(np.diff(self._stack.indptr.view(np.int64)).max())
-        self._library = library("float" if arrays[2].dtype == np.float32 else "double")
+        built = library("float" if arrays[2].dtype == np.float32 else "double")
+        self._run = built.run if metric == "diagonal" else built.run_full
 
     def fit(
         self, n_iters: int, reg: float, margin: float = 1.0, batch_size: int = 10, prior: float = 0.0, seed: int = 0
     ) -> tuple[np.ndarray, int]:
         """Return the totals and how many triplets were violated."""
-        totals = np.zeros(self.network.n_features)
+        totals = np.zeros(self._n_entries)
         whole, number = ctypes.c_uint64, ctypes.c_double
-        n_violated = self._library.run(
+        n_violated = self._run(
             ctypes.byref(self._struct), whole(seed), whole(batch_size), whole(n_iters), number(reg), number(margin),
             number(1.0), number(prior), whole(self._longest), ctypes.c_void_p(totals.ctypes.data),
         )  # fmt: skip

@@ -1,7 +1,8 @@
 """Full metrics: one merge of two rows, then small loops over (words x words) entries of a packed lower triangle.
 
 Entry (f, g), g <= f, of a symmetric matrix stands at f (f + 1) / 2 + g; outer products are never materialised.
-Totals have a column per metric, as in diagonal.py.
+Totals have a column per metric, as in diagonal.py. Words are numbered by falling frequency (learner.py), so that most of
+what a row of the triangle is asked for lies close together at its start.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import numpy as np
 
 from fastspml.kernels.draws import count_below
 from fastspml.kernels.jit import kernel
+from fastspml.kernels.prefetch import prefetch
 
-ZERO, ONE = np.uint64(0), np.uint64(1)
+ZERO, ONE, TWO, THREE, FOUR = (np.uint64(number) for number in range(5))
 
 
 @kernel
@@ -44,21 +46,45 @@ def row_start(f):
 
 
 @kernel
+def ask_for_next_row(features, at, a, end, totals):
+    """Ask for the entries that the row after that of word a needs, while there is a row to compute."""
+    if a + ONE < end:
+        base, n_columns = row_start(np.uint64(features[a + ONE])), np.uint64(totals.shape[1])
+        for b in range(at, a + ONE):
+            prefetch(totals, (base + features[b]) * n_columns)
+
+
+@kernel
+def row_dot(features, values, at, end, totals, base, column):
+    """Return the sum of values times one column of the totals, from base on, over the words at..end - 1.
+
+    In four sums, so that an addition need not wait for the one before it.
+    """
+    sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
+    b = at
+    while b + FOUR <= end:
+        sum_0 += values[b] * totals[base + features[b], column]
+        sum_1 += values[b + ONE] * totals[base + features[b + ONE], column]
+        sum_2 += values[b + TWO] * totals[base + features[b + TWO], column]
+        sum_3 += values[b + THREE] * totals[base + features[b + THREE], column]
+        b += FOUR
+    while b < end:
+        sum_0 += values[b] * totals[base + features[b], column]
+        b += ONE
+    return (sum_0 + sum_1) + (sum_2 + sum_3)
+
+
+@kernel
 def quad_full(features, values, at, n, totals, own, prior, common_scale, own_scale):
     """Return x'Mx, M = prior I + common_scale V_0 + own_scale V_own, for the sparse x in features, values[at:]."""
     common, task, norm = 0.0, 0.0, 0.0
     for a in range(at, at + n):
+        ask_for_next_row(features, at, a, at + n, totals)
         base, x = row_start(np.uint64(features[a])), values[a]
-        common_row, task_row = 0.0, 0.0
-        for b in range(at, a):
-            entry = base + features[b]
-            common_row += values[b] * totals[entry, ZERO]
-            if own > ZERO:
-                task_row += values[b] * totals[entry, own]
         entry = base + features[a]
-        common += x * (2.0 * common_row + x * totals[entry, ZERO])
+        common += x * (2.0 * row_dot(features, values, at, a, totals, base, ZERO) + x * totals[entry, ZERO])
         if own > ZERO:
-            task += x * (2.0 * task_row + x * totals[entry, own])
+            task += x * (2.0 * row_dot(features, values, at, a, totals, base, own) + x * totals[entry, own])
         norm += x * x
     return prior * norm + common_scale * common + own_scale * task
 
@@ -80,6 +106,7 @@ def add_outer_full(features, values, at, n, first, last, own, scale, harmonic, t
     n_entries = ZERO
     a = at + count_below(features, at, at + n, first)
     while a < at + n and features[a] < last:
+        ask_for_next_row(features, at, a, at + n, totals)
         base, scaled = row_start(np.uint64(features[a])), scale * values[a]
         for b in range(at, a + ONE):
             entry = base + features[b]

@@ -28,8 +28,8 @@ EDITION = _edition()
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a kernel that releases the GIL and works in the memory that it is handed.
 
-    - It is inlined where another kernel calls it: numba hands an array over as seven numbers, which costs more than many
-      a row has to compute.
+    - It is inlined where another kernel calls it: numba hands an array over as seven numbers, which takes longer than
+      many a row takes to compute.
     - It counts no references, which would be an atomic instruction for every array that is passed or viewed; so it
       cannot allocate.
     - No fastmath: sums run in written order, which the promise of equal bits rests on.

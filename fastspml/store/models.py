@@ -159,8 +159,8 @@ def _check_learned(model: Any) -> None:
 
 
 def _check_columns(columns: np.ndarray, n_features: int) -> None:
-    if len(columns) and (columns[0] < 0 or columns[-1] >= n_features or (np.diff(columns) <= 0).any()):
-        raise ValueError(f"columns of a full metric must rise from 0 to {n_features - 1} at most.")
+    if len(columns) and (columns.min() < 0 or columns.max() >= n_features or len(np.unique(columns)) < len(columns)):
+        raise ValueError(f"columns of a full metric must be different numbers from 0 to {n_features - 1}.")
 
 
 def _metrics(model: Any) -> list[Metric]:
