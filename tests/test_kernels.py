@@ -67,9 +67,11 @@ def test_gap_and_total_of_a_diagonal_metric(rows, seed):
     moments, touched = np.zeros((D, 3)), np.zeros(100, dtype=np.uint64)
     before = totals.copy()
     n_entries = 0
+    indptr, indices, _ = csr
+    spans = [number for row in (l, j) for number in (indptr[row], indptr[row + np.uint64(1)] - indptr[row])]
     for first, last in ((0, 3), (3, D)):  # two threads' shares of the words
         n_entries += diagonal.add_diagonal(
-            *csr[:2], j, l, np.uint64(first), np.uint64(last), own, 0.25, 1.5, grads, at, totals, moments, touched
+            indices, *spans, np.uint64(first), np.uint64(last), own, 0.25, 1.5, grads, at, totals, moments, touched
         )
     for column in (0, 2):
         expected = naive.add_diagonal(before[:, column], *rows, 0.25)

@@ -81,13 +81,15 @@ def gradient_diagonal(indptr, indices, data, i, j, l, doubled, grads, at):
 
 
 @kernel
-def add_row(indptr, indices, row, first, last, own, scale, harmonic, grads, at, totals, moments, touched):
-    """Add scale times a row's subgradients to the totals of the words first..last - 1; return how many entries.
+def add_row(indices, start, end, first, last, own, scale, harmonic, grads, at, totals, moments, touched):
+    """Add scale times the subgradients of indices[start:end] to the totals of the words first..last - 1.
+
+    Returns how many entries were changed.
 
     moments (the same shape, or empty) gets each change times the harmonic number. touched[1:] lists the entries
     changed, touched[0] counts them; it stops counting beyond its length, which tells that the list is not complete.
     """
-    start, end = indptr[row], indptr[row + ONE]
+    # The first and the last thread need not look for where their words start and end.
     low = start if first == ZERO else start + count_below(indices, start, end, first)
     high = end if last == np.uint64(len(totals)) else start + count_below(indices, start, end, last)
     n_columns = np.uint64(totals.shape[1])
@@ -122,13 +124,21 @@ def note_touched(touched, entry):
 
 
 @kernel
-def add_diagonal(indptr, indices, j, l, first, last, own, share, harmonic, grads, at, totals, moments, touched):
-    """Subtract share times a violated triplet's subgradient from the totals, words first..last - 1 only, in place."""
-    n_entries = add_row(indptr, indices, l, first, last, own, -share, harmonic, grads, at, totals, moments, touched)
-    at += indptr[l + ONE] - indptr[l]
-    return n_entries + add_row(
-        indptr, indices, j, first, last, own, share, harmonic, grads, at, totals, moments, touched
+def add_diagonal(
+    indices, linked, n_linked, unlinked, n_unlinked, first, last, own, share, harmonic, grads, at, totals, moments,
+    touched,
+):  # fmt: skip
+    """Subtract share times a violated triplet's subgradient from the totals, words first..last - 1 only, in place.
+
+    linked and unlinked are where the rows of l and j start in indices.
+    """
+    n_entries = add_row(
+        indices, linked, linked + n_linked, first, last, own, -share, harmonic, grads, at, totals, moments, touched
     )
+    return n_entries + add_row(
+        indices, unlinked, unlinked + n_unlinked, first, last, own, share, harmonic, grads, at + n_linked, totals,
+        moments, touched,
+    )  # fmt: skip
 
 
 @kernel

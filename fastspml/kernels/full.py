@@ -1,8 +1,8 @@
 """Full metrics: one merge of two rows, then small loops over (words x words) entries of a packed lower triangle.
 
 Entry (f, g), g <= f, of a symmetric matrix stands at f (f + 1) / 2 + g; outer products are never materialised.
-Totals have a column per metric, as in diagonal.py. Words are numbered by falling frequency (learner.py), so that most of
-what a row of the triangle is asked for lies close together at its start.
+Totals have a column per metric, as in diagonal.py. Words are numbered by falling frequency (learner.py), so that most
+of what a row of the triangle is asked for lies close together at its start.
 """
 
 from __future__ import annotations

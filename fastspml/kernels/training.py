@@ -27,6 +27,7 @@ JUDGED, VIOLATED, WORDS, ENTRIES, BAD_ITERATION = 0, 1, 2, 3, 4  # columns of th
 N_COUNTERS = 5
 LINKS_AHEAD = np.uint64(10)  # triplets between asking for a link and drawing it
 ROWS_AHEAD = np.uint64(4)  # triplets between asking for rows and walking them
+TRIPLETS_IN_CACHE = np.uint64(200)  # rows of so many are still in a core's cache when they are added
 
 
 @kernel
@@ -119,6 +120,7 @@ def judge_share(stack, settings, t, first, last, judged, work, features, thread,
                 counters[BAD_ITERATION] = t
             work.places[k] = NOT_VIOLATED
             if gap + settings.margin > 0.0:
+                work.starts[k, 0], work.starts[k, 1] = indptr[l], indptr[j]
                 work.lengths[k, 0], work.lengths[k, 1] = n_linked, n_unlinked
                 # The last part of the buffer is only ever for the triplet at hand: past it, recompute, do not grow.
                 if at + n_linked + n_unlinked <= work.n_kept:
@@ -140,6 +142,7 @@ def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, fe
     share = 1.0 / settings.batch_size
     rows = work.rows[t % TWO]
     n_triplets = n_pools * settings.batch_size
+    asks_for_words = features is None and n_triplets > TRIPLETS_IN_CACHE
     judge, judge_end = 0, n_triplets // n_threads  # the thread that judged triplet k, whose buffer holds it
     k, n_entries = ZERO, ZERO
     for pool in range(n_pools):
@@ -149,6 +152,10 @@ def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, fe
             while k >= judge_end:
                 judge += 1
                 judge_end = (n_triplets * np.uint64(judge + 1)) // n_threads
+            if asks_for_words and k + ROWS_AHEAD < n_triplets and work.places[k + ROWS_AHEAD] != NOT_VIOLATED:
+                for side in range(2):
+                    start = work.starts[k + ROWS_AHEAD, side]
+                    ask_for_span(stack.indices, start, start + work.lengths[k + ROWS_AHEAD, side])
             place = work.places[k]
             if place != NOT_VIOLATED:
                 n_violated += 1
@@ -164,8 +171,8 @@ def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, fe
                             stack.indptr, stack.indices, stack.data, i, j, l, work.doubled[thread], values, at
                         )
                     n_entries += add_diagonal(
-                        stack.indptr, stack.indices, j, l, first, last, own, share, harmonic, values, at, totals,
-                        moments, work.touched[thread],
+                        stack.indices, work.starts[k, 0], n_linked, work.starts[k, 1], n_unlinked, first, last, own,
+                        share, harmonic, values, at, totals, moments, work.touched[thread],
                     )  # fmt: skip
                 else:
                     if not is_kept:
