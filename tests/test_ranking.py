@@ -201,7 +201,7 @@ def test_bounds_do_not_show(kind, dtype):
 def test_measures_of_many_positives():
     """A node with more links than are compared one by one, all scores tied in groups."""
     rng = np.random.default_rng(4)
-    links = rng.random((300, 300)) < np.linspace(0.02, 0.9, 300)[:, None]
+    links = rng.random((300, 300)) < np.linspace(0.02, 0.9, 300)[:, None]  # up to 250 or so
     np.fill_diagonal(links, False)
     table = rng.integers(0, 40, (300, 300)).astype(float)
     network = fs.Network(np.ones((300, 1)), links)

@@ -9,13 +9,13 @@ import numpy as np
 
 from fastspml.kernels.jit import kernel
 
-ONE, TWO = np.uint64(1), np.uint64(2)
+ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 
 # Scores that are looked at together while they are in the first cache: 16 kB.
-BLOCK_NODES = 2048
+BLOCK_NODES = np.uint64(2048)
 
-# Up to so many positives, comparing with each is faster than searching among them (measured: even at about 40).
-FEW_POSITIVES = 32
+# Up to so many positives, comparing with each is faster than searching among them (measured: even at about 180).
+FEW_POSITIVES = 128
 
 
 @kernel
@@ -123,14 +123,15 @@ def count_by_comparing(row, positives, n_nearer, n_tied):
     Every value is compared with every positive: a loop without branches, several values to an instruction. The row is
     taken in blocks that stay in the first cache.
     """
-    for start in range(0, len(row), BLOCK_NODES):
-        block = row[start : start + BLOCK_NODES]
+    n = np.uint64(len(row))
+    for start in range(ZERO, n, BLOCK_NODES):
+        end = min(start + BLOCK_NODES, n)
         for p in range(len(positives)):
             positive = positives[p]
             nearer = tied = 0
-            for value in block:
-                nearer += value < positive
-                tied += value == positive
+            for other in range(start, end):
+                nearer += row[other] < positive
+                tied += row[other] == positive
             n_nearer[p] += nearer
             n_tied[p] += tied
 
@@ -187,6 +188,9 @@ def rank_links(indptr, indices, data, word_indptr, word_nodes, word_data, norms,
     """
     scores = np.empty((1, len(norms)))
     for query in range(np.uint64(len(nodes))):
+        if adj_indptr[nodes[query]] == adj_indptr[nodes[query] + ONE]:  # nothing to rank, so no scores are needed
+            quality[query] = np.nan
+            continue
         score_nodes(indptr[query : query + TWO], indices, data, word_indptr, word_nodes, word_data, norms, scores)
         link_quality(
             scores, nodes[query : query + ONE], adj_indptr, adj_indices, is_candidate, k, quality[query : query + ONE]
