@@ -36,7 +36,7 @@ def debian() -> fs.Network:
 
 
 def learned(network: fs.Network) -> fs.Metric:
-    """Return a learned diagonal metric, half of whose words or so have no weight left."""
+    """Return a learned diagonal metric, a third of whose words have no weight left."""
     return fs.SPML(reg=1e-5, n_iters=20_000).fit(network).metric_
 
 
