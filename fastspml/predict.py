@@ -38,16 +38,12 @@ class LinkIndex:
         """
         rows = self.metric.attributes(X_new, "X_new")
         self._check_k(k, self.n_nodes)
-        nodes = self._nodes.nearest(rows, k, np.full(rows.shape[0], -1), n_threads)
-        distances = np.empty(nodes.shape)
-        for column in range(k):
-            distances[:, column] = self.metric.paired_distances(rows, self._nodes.rows[nodes[:, column]])
-        return nodes, distances
+        return self._nodes.nearest(rows, k, np.full(rows.shape[0], -1), n_threads)
 
     def neighbours(self, k: int, n_threads: int = 1) -> np.ndarray:
         """Return the k nearest other nodes of every node, shape (n_nodes, k), nearest first."""
         self._check_k(k, self.n_nodes - 1)
-        return self._nodes.nearest(self._nodes.rows, k, np.arange(self.n_nodes), n_threads)
+        return self._nodes.nearest(self._nodes.rows, k, np.arange(self.n_nodes), n_threads)[0]
 
     def _check_k(self, k: int, n_nodes: int) -> None:
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n_nodes:

@@ -6,19 +6,25 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
-from fastspml.csr import as_kernel_csr
-from fastspml.kernels import draws, ranking
+from fastspml.csr import as_kernel_csr, freeze
+from fastspml.kernels import draws, ranking, search
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.stack import stack
 
 # Dense scores held at a time; bounds the memory of everything that ranks.
 BLOCK_BYTES = 32 * 2**20
+
+# What the words that a search leaves to its bounds may make up of all norms (measured: flat from .03 to .05).
+COMMON_SHARE = 0.04
+
+# Queries are shared out in parts: enough of them for threads to end together, each worth the memory set up for it.
+PARTS_PER_THREAD, SMALLEST_PART = 16, 64
 
 # Drawn triplets whose rows are taken out at a time.
 BLOCK_TRIPLETS = 2**14
@@ -41,6 +47,7 @@ class NodeScores:
     def under(self, metric: Metric) -> NodeScores:
         """Return the same nodes under another metric of the same form that compares the same attributes."""
         other = copy.copy(self)
+        other.__dict__.pop("_searched", None)
         other.metric, other.norms = metric, metric.sqnorms(self.rows)
         return other
 
@@ -64,20 +71,51 @@ class NodeScores:
         """Return scores of all nodes, shape (len(nodes), n_nodes), for nodes of the network itself."""
         return self.scores(self.rows[nodes])
 
-    def nearest(self, queries: sparse.csr_array, k: int, excluded: np.ndarray, n_threads: int = 1) -> np.ndarray:
-        """Return the k nearest nodes of weighted query rows, shape (n_queries, k), but for one that each excludes."""
+    def nearest(
+        self, queries: sparse.csr_array, k: int, excluded: np.ndarray, n_threads: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k nearest nodes of weighted query rows, but for one that each excludes, and their distances.
+
+        Both have shape (n_queries, k).
+        """
         nodes = np.empty((queries.shape[0], k), dtype=np.int64)
+        distances = np.empty(nodes.shape)
 
-        def search(part: slice) -> None:
-            if self.metric.is_full:
-                for block in blocks(np.arange(part.start, part.stop), len(self.norms)):
-                    ranking.nearest(self.scores(queries[block]), excluded[block], nodes[block[0] : block[-1] + 1])
-            else:
-                products = as_kernel_csr(self.metric.product(queries[part]))
-                ranking.search_nodes(*products, *self._words, self.norms, excluded[part], nodes[part])
+        def search_full(part: slice) -> None:
+            for block in blocks(np.arange(part.start, part.stop), len(self.norms)):
+                found = nodes[block[0] : block[-1] + 1]
+                search.nearest(self.scores(queries[block]), excluded[block], found)
+                for column in range(k):
+                    others = self.rows[found[:, column]]
+                    distances[block, column] = self.metric.paired_distances(queries[block], others)
 
-        on_threads(search, queries.shape[0], n_threads)
-        return nodes
+        def search_diagonal(part: slice) -> None:
+            indptr, indices, data = rows
+            search.search_nodes(
+                indptr[part.start : part.stop + 1], indices, data, index, excluded[part], nodes[part], distances[part]
+            )
+
+        if self.metric.is_full:
+            on_threads(search_full, queries.shape[0], n_threads)
+        else:
+            rows, index = as_kernel_csr(queries), self._searched
+            on_threads(search_diagonal, queries.shape[0], n_threads)
+        return nodes, distances
+
+    @cached_property
+    def _searched(self) -> search.Nodes:
+        """The nodes under a diagonal metric, with what a search has to know about them beforehand."""
+        weights, norms = self.metric.diagonal_entries, self.norms
+        largest = float(norms.max(initial=0.0))
+        # A bound needs words that can only take nodes apart, and norms that float32 can hold.
+        has_bounds = bool((weights >= 0.0).all() and search.SMALLEST_NORM < largest < search.LARGEST_NORM)
+        is_common = common_words(self.rows, weights) if has_bounds else np.zeros(0, dtype=bool)
+        common = Metric.diagonal(weights * is_common).sqnorms(self.rows) if has_bounds else np.zeros(0)
+        return search.Nodes(
+            *as_kernel_csr(self.rows), *self._words, freeze(weights), freeze(norms), has_bounds, freeze(is_common),
+            freeze(norms.astype(np.float32) if has_bounds else common.astype(np.float32)),
+            freeze(np.sqrt(common).astype(np.float32)), largest,
+        )  # fmt: skip
 
     def link_quality(
         self, nodes: np.ndarray, adjacency: sparse.csr_array, is_candidate: np.ndarray, k: int, n_threads: int = 1
@@ -100,6 +138,19 @@ class NodeScores:
         return quality
 
 
+def common_words(rows: sparse.csr_array, weights: np.ndarray) -> np.ndarray:
+    """Tell which words a search leaves to its bounds, shape (d,): those of most nodes, and those without weight.
+
+    As many as make up no more than COMMON_SHARE of all norms together, so that bounds stay close.
+    """
+    n_nodes = np.bincount(rows.indices, minlength=len(weights))
+    parts = weights * np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, minlength=len(weights))
+    order = np.lexsort((-n_nodes, parts > 0.0))
+    is_common = np.zeros(len(weights), dtype=bool)
+    is_common[order] = np.cumsum(parts[order]) <= COMMON_SHARE * parts.sum()
+    return is_common
+
+
 class RanksByMetric(ABC):
     """What has a metric for every task, and so can rank the nodes of any network."""
 
@@ -113,15 +164,18 @@ class RanksByMetric(ABC):
 
 
 def on_threads(run: Callable[[slice], None], size: int, n_threads: int) -> None:
-    """Run on equal parts of 0..size - 1 at once; kernels release the GIL, and no part depends on another."""
+    """Run on parts of 0..size - 1 at once; kernels release the GIL, and no part depends on another.
+
+    There are more parts than threads, and a thread that is done takes the next, so that all are done together.
+    """
     if isinstance(n_threads, bool) or not isinstance(n_threads, (int, np.integer)) or n_threads < 1:
         raise ValueError(f"n_threads must be a positive integer, got {n_threads!r}.")
-    bounds = [size * part // n_threads for part in range(n_threads + 1)]
-    parts = [slice(start, stop) for start, stop in pairwise(bounds) if stop > start]
+    step = size if n_threads == 1 else max(SMALLEST_PART, -(-size // (PARTS_PER_THREAD * int(n_threads))))
+    parts = [slice(start, min(start + step, size)) for start in range(0, size, max(1, step))]
     if len(parts) == 1:
         run(parts[0])
     elif parts:
-        with ThreadPoolExecutor(len(parts), "fastspml") as pool:
+        with ThreadPoolExecutor(min(int(n_threads), len(parts)), "fastspml") as pool:
             list(pool.map(run, parts))
 
 

@@ -116,6 +116,105 @@ def test_ties_go_to_the_first_node():
     assert distances.tolist() == [[0, 0, 0, 1, 1]]
 
 
+def text_like(n_nodes=600, seed=0):
+    """Return counts with all that is hard for a search: hub words, twins, empty rows, rows of hub words only.
+
+    Counts are whole numbers, so that every sum is exact, and ties are ties in any order of summing.
+    """
+    rng = np.random.default_rng(seed)
+    counts = rng.poisson(1.0 / (1.0 + np.arange(120)), size=(n_nodes, 120)).astype(float)
+    counts[:, :2] += rng.random((n_nodes, 2)) < 0.95  # words of nearly every node
+    counts[:, 30:] += rng.random((n_nodes, 90)) < 0.05
+    counts[5] = counts[n_nodes - 1] = counts[n_nodes // 2]
+    counts[[7, 8]] = 0.0
+    counts[9:20, 3:] = 0.0
+    return counts
+
+
+SEARCHES = {
+    "identity": lambda X, rng: (X, np.ones(120)),
+    "weights": lambda X, rng: (X, rng.integers(1, 5, 120)),
+    "many without weight": lambda X, rng: (X, rng.integers(0, 2, 120)),
+    "no weight at all": lambda X, rng: (X, np.zeros(120)),
+    "a hub word above all": lambda X, rng: (X, np.r_[1000, np.ones(119)]),
+    "negative weights": lambda X, rng: (X, rng.integers(-2, 5, 120)),
+    "negative attributes": lambda X, rng: (X * rng.choice([-1, 1], X.shape), np.ones(120)),
+    "norms far apart": lambda X, rng: (X * np.where(np.arange(len(X)) % 7 == 0, 4096.0, 1.0)[:, None], np.ones(120)),
+    "a giant": lambda X, rng: (np.vstack([X, 2.0**20 * X[:1]]), np.ones(120)),
+    "beyond float32": lambda X, rng: (X * 2.0**80, np.ones(120)),
+    "below float32": lambda X, rng: (X * 2.0**-80, np.ones(120)),
+    "all alike": lambda X, rng: (np.tile(X[:3], (len(X) // 3, 1)), np.ones(120)),
+}
+
+
+@pytest.mark.parametrize("case", SEARCHES)
+def test_search_is_exact(case):
+    """Nodes, order and ties of queries, new ones and the nodes' own, are those of a search by definition."""
+    rng = np.random.default_rng(1)
+    features, weights = SEARCHES[case](text_like(), rng)
+    metric = fs.Metric.diagonal(weights)
+    network = fs.Network(features)
+    chosen = np.r_[0, 5, 7, 9, 10, len(features) - 1, rng.choice(len(features), 4)]
+    queries = np.vstack([features[chosen], features[0] + features[1], 2 * features[3]])
+    M = np.diag(weights.astype(float))
+    for k in (1, 10, len(features)):
+        nodes, distances = fs.LinkIndex(metric, network).query(queries, k, n_threads=2)
+        for row, query in enumerate(queries):
+            expected_nodes, expected = naive.nearest(M, features, query, k)
+            assert nodes[row].tolist() == list(expected_nodes)
+            np.testing.assert_array_equal(distances[row], expected)
+    links = fs.connect(metric, network, 4)
+    for node in chosen:
+        assert links.indices[links.indptr[node] : links.indptr[node + 1]].tolist() == sorted(
+            naive.nearest(M, features, features[node], 4, exclude=node)[0]
+        )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 200), st.integers(1, 8), st.floats(0, 1), st.integers(0, 2**32))
+def test_search_of_any_shape(n_nodes, n_features, density, seed):
+    rng = np.random.default_rng(seed)
+    features = rng.integers(-3, 4, (n_nodes, n_features)) * (rng.random((n_nodes, n_features)) < density)
+    weights = rng.integers(0, 4, n_features)
+    query = rng.integers(-3, 4, n_features)
+    k = int(rng.integers(1, n_nodes + 1))
+    nodes, distances = fs.LinkIndex(fs.Metric.diagonal(weights), fs.Network(features)).query(query, k)
+    expected_nodes, expected = naive.nearest(np.diag(weights), features, query, k)
+    assert nodes[0].tolist() == expected_nodes.tolist()
+    assert distances[0].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["none", "l2", "tfidf"])
+def test_bounds_do_not_show(kind, dtype):
+    """With bounds and without, the same nodes and the same bits, on numbers that do round."""
+    network = fs.Weighting(kind).fit_transform(fs.Network(text_like(2000).astype(dtype)))
+    for weights in (np.ones(120), np.random.default_rng(2).random(120) ** 4):
+        index = fs.LinkIndex(fs.Metric.diagonal(weights, weighting=network.weighting), network)
+        bounded, bounded_links = index.query(network, 7), index.neighbours(7)
+        index._nodes.__dict__["_searched"] = index._nodes._searched._replace(has_bounds=False)
+        for got, expected in zip(bounded, index.query(network, 7), strict=True):
+            assert np.array_equal(got, expected)
+        assert np.array_equal(bounded_links, index.neighbours(7))
+
+
+def test_measures_of_many_positives():
+    """A node with more links than are compared one by one, all scores tied in groups."""
+    rng = np.random.default_rng(4)
+    links = rng.random((300, 300)) < np.linspace(0.02, 0.9, 300)[:, None]  # up to 250 or so
+    np.fill_diagonal(links, False)
+    table = rng.integers(0, 40, (300, 300)).astype(float)
+    network = fs.Network(np.ones((300, 1)), links)
+    candidates = rng.choice(300, 250, replace=False)
+    for allowed in (None, candidates):
+        nodes = np.arange(0, 300, 11)
+        got = fs.link_quality(Table(table), network, nodes, allowed, k=9)
+        for row, node in enumerate(nodes):
+            expected = naive.link_quality(table[node], links, node, allowed, k=9)
+            for measure in MEASURES:
+                np.testing.assert_allclose(getattr(got, measure)[row], expected[measure], rtol=1e-12)
+
+
 def test_connect(network):
     features, _ = dense(network)
     for metric in metrics(network.n_features):

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import fastspml as fs
-from fastspml.kernels import draws
+from fastspml.csr import as_kernel_csr
+from fastspml.kernels import draws, search
 from fastspml.stack import stack
 
 BATCH, N_ITERS = 10, 200
@@ -81,3 +82,18 @@ def test_search_holds_one_row_of_scores():
     network = fs.synthetic_networks(n_tasks=1, n_nodes=3000, n_features=300, words_per_node=5, seed=3)[0]
     index = fs.LinkIndex(fs.Metric.identity(300), network)
     assert peak_bytes(lambda: index.query(network, k=3)) < 3000 * 3000 * 8 / 10
+
+
+def test_search_scores_few_nodes():
+    """For words as in text, bounds rule out nearly all nodes, and most of the inverted index is not read."""
+    network = fs.synthetic_networks(n_tasks=1, n_nodes=3000, n_features=2000, words_per_node=30, seed=3)[0]
+    network = fs.Weighting("tfidf").fit_transform(network)
+    index = fs.LinkIndex(fs.Metric.identity(2000, weighting=network.weighting), network)._nodes._searched
+    n_queries, k = 200, 10
+    nodes, distances = np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k))
+    rows = as_kernel_csr(network.features)
+    n_hard, n_scored = search.search_nodes(*rows, index, np.full(n_queries, -1), nodes, distances)
+    n_postings = np.diff(index.word_indptr.astype(np.int64))[index.indices]
+    assert n_hard <= n_queries / 20
+    assert n_scored <= n_queries * 3000 / 40
+    assert n_postings[~index.is_common[index.indices]].sum() <= 0.4 * n_postings.sum()

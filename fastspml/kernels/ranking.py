@@ -7,26 +7,42 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastspml.kernels.jit import allocating_kernel
+from fastspml.kernels.jit import allocating_kernel, kernel
 
 ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
+
+# Scores that are looked at together while they are in the first cache: 16 kB.
+BLOCK_NODES = np.uint64(2048)
+
+# Up to so many positives, comparing with each is faster than searching among them (measured: even at about 180).
+FEW_POSITIVES = 128
+
+
+@allocating_kernel
+def score_row(words, products, word_indptr, word_nodes, word_data, norms, row):
+    """Fill row (n,) with norms - 2 x'My, in place; words and products are the positions and values of x'M.
+
+    Twin nodes get the same sums in the same order, so their scores tie exactly.
+    """
+    as_in_row = row.dtype.type
+    for node in range(np.uint64(len(row))):  # row[:] = norms goes through slower code
+        row[node] = norms[node]
+    for p in range(np.uint64(len(words))):
+        f = np.uint64(words[p])
+        doubled = 2.0 * products[p]
+        for r in range(word_indptr[f], word_indptr[f + ONE]):
+            row[word_nodes[r]] -= as_in_row(doubled * word_data[r])
 
 
 @allocating_kernel
 def score_nodes(indptr, indices, data, word_indptr, word_nodes, word_data, norms, scores):
     """Fill scores (queries, n) with norms - 2 x'My, in place.
 
-    The CSR rows are x'M of each query; word_* is the inverted index, the attributes of all nodes word by word. Twin
-    nodes get the same sums in the same order, so their scores tie exactly.
+    The CSR rows are x'M of each query; word_* is the inverted index, the attributes of all nodes word by word.
     """
     for query in range(np.uint64(scores.shape[0])):
-        row = scores[query]
-        row[:] = norms
-        for p in range(indptr[query], indptr[query + ONE]):
-            f = np.uint64(indices[p])
-            doubled = 2.0 * data[p]
-            for r in range(word_indptr[f], word_indptr[f + ONE]):
-                row[word_nodes[r]] -= doubled * word_data[r]
+        start, end = indptr[query], indptr[query + ONE]
+        score_row(indices[start:end], data[start:end], word_indptr, word_nodes, word_data, norms, scores[query])
 
 
 @allocating_kernel
@@ -47,61 +63,28 @@ def score_pairs(indptr, indices, data, word_indptr, word_nodes, word_data, weigh
                 row[word_nodes[r]] -= weights[f] * (abs(x) + abs(y) - abs(x - y))
 
 
-@allocating_kernel
-def nearest(scores, excluded, nodes):
-    """Fill nodes int64 (queries, k) with the nodes of the smallest scores, ascending, the lower node first in a tie.
-
-    excluded : int64 (queries,), a node that is left out, or -1. Places beyond the nodes there are become -1.
-    """
-    n_queries, k = nodes.shape
-    best = np.empty(k)
-    for query in range(n_queries):
-        n_found = 0
-        for node in range(scores.shape[1]):
-            score = scores[query, node]
-            if node == excluded[query] or (n_found == k and not score < best[k - 1]):
-                continue
-            place = min(n_found, k - 1)
-            while place > 0 and score < best[place - 1]:
-                best[place], nodes[query, place] = best[place - 1], nodes[query, place - 1]
-                place -= 1
-            best[place], nodes[query, place] = score, node
-            n_found = min(n_found + 1, k)
-        nodes[query, n_found:] = -1
-
-
-@allocating_kernel
-def search_nodes(indptr, indices, data, word_indptr, word_nodes, word_data, norms, excluded, nodes):
-    """Fill nodes with the nearest ones of each query, in place: score_nodes, then nearest, a query at a time.
-
-    So one row of scores is all there is, and stays in the cache.
-    """
-    scores = np.empty((1, len(norms)))
-    for query in range(np.uint64(nodes.shape[0])):
-        score_nodes(indptr[query : query + TWO], indices, data, word_indptr, word_nodes, word_data, norms, scores)
-        nearest(scores, excluded[query : query + ONE], nodes[query : query + ONE])
-
-
-@allocating_kernel
+@kernel
 def first_above(values, n, value):
-    """Return the first position of the sorted values[:n] that is larger than value, n if none is."""
-    low, high = 0, n
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] <= value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    """Return the first position of the sorted values[:n] that is larger than value, n if none is.
+
+    Without a branch that depends on the values: such branches cannot be foreseen, and cost more than the search.
+    """
+    low, length = 0, n
+    while length > 1:
+        half = length // 2
+        low += half * (values[low + half - 1] <= value)
+        length -= half
+    return low + (length == 1 and values[low] <= value)
 
 
 @allocating_kernel
 def link_quality(scores, nodes, adj_indptr, adj_indices, is_candidate, k, quality):
     """Fill quality (queries, 4) with AUC, average precision, reciprocal rank and hits at k of each node, in place.
 
-    Row q of scores belongs to nodes[q]; links among the candidates are the positives, the other candidates the
-    negatives. Positives are sorted and every negative looks up its place among them, so no row is ever sorted whole.
+    Row q of scores belongs to nodes[q], and is spoilt; links among the candidates are the positives, the other
+    candidates the negatives. Negatives are counted against the sorted positives, so no row is ever sorted whole.
     """
+    n_candidates = np.count_nonzero(is_candidate)
     for query in range(len(nodes)):
         node = nodes[query]
         row = scores[query]
@@ -112,68 +95,106 @@ def link_quality(scores, nodes, adj_indptr, adj_indices, is_candidate, k, qualit
             if is_candidate[neighbour]:
                 positives[n_positive] = row[neighbour]
                 n_positive += 1
-        positives = np.sort(positives[:n_positive])
-        # Negatives by the number of positives that are nearer or as near: the difference array of "farther" ...
-        passed = np.zeros(n_positive + 1, dtype=np.int64)
-        # ... and how many negatives tie with each positive.
-        ties = np.zeros(n_positive, dtype=np.int64)
-        n_negative = 0
-        next_link = 0
-        for other in range(len(row)):
-            while next_link < len(neighbours) and neighbours[next_link] < other:
-                next_link += 1
-            if next_link < len(neighbours) and neighbours[next_link] == other:
-                continue
-            if other == node or not is_candidate[other]:
-                continue
-            n_negative += 1
-            place = first_above(positives, n_positive, row[other])
-            passed[place] += 1
-            while place > 0 and positives[place - 1] == row[other]:
-                place -= 1
-                ties[place] += 1
+        n_negative = n_candidates - n_positive - is_candidate[node]
         if n_positive == 0 or n_negative == 0:
             quality[query] = np.nan
             continue
-        score_from_counts(positives, passed, ties, n_negative, k, quality[query])
+        positives = np.sort(positives[:n_positive])
+        # What is no negative compares as neither nearer nor as near: no test is needed while counting.
+        row[node] = np.nan
+        for neighbour in neighbours:
+            row[neighbour] = np.nan
+        if n_candidates < len(row):
+            for other in range(len(row)):
+                row[other] = row[other] if is_candidate[other] else np.nan
+        n_nearer = np.zeros(n_positive, dtype=np.int64)
+        n_tied = np.zeros(n_positive, dtype=np.int64)
+        if n_positive <= FEW_POSITIVES:
+            count_by_comparing(row, positives, n_nearer, n_tied)
+        else:
+            count_by_searching(row, positives, n_nearer, n_tied)
+        score_from_counts(positives, n_nearer, n_tied, n_negative, k, quality[query])
 
 
-@allocating_kernel
-def rank_links(indptr, indices, data, word_indptr, word_nodes, word_data, norms, nodes, adj_indptr, adj_indices,
-               is_candidate, k, quality):  # fmt: skip
-    """Fill quality as link_quality does, in place, from scores that are made a node at a time, as in `search_nodes`."""
-    scores = np.empty((1, len(norms)))
-    for query in range(np.uint64(len(nodes))):
-        score_nodes(indptr[query : query + TWO], indices, data, word_indptr, word_nodes, word_data, norms, scores)
-        link_quality(
-            scores, nodes[query : query + ONE], adj_indptr, adj_indices, is_candidate, k, quality[query : query + ONE]
-        )
+@kernel
+def count_by_comparing(row, positives, n_nearer, n_tied):
+    """Add to n_nearer and n_tied how many values of row are smaller than, and equal to, each positive, in place.
 
-
-@allocating_kernel
-def score_from_counts(positives, passed, ties, n_negative, k, quality):
-    """Fill quality with the four measures from sorted positives and the negatives counted against them, in place.
-
-    passed[p] negatives lie between positives p - 1 and p, so those below positive p are passed[0] + ... + passed[p].
+    Every value is compared with every positive: a loop without branches, several values to an instruction. The row is
+    taken in blocks that stay in the first cache.
     """
+    n = np.uint64(len(row))
+    for start in range(ZERO, n, BLOCK_NODES):
+        end = min(start + BLOCK_NODES, n)
+        for p in range(len(positives)):
+            positive = positives[p]
+            nearer = tied = 0
+            for other in range(start, end):
+                nearer += row[other] < positive
+                tied += row[other] == positive
+            n_nearer[p] += nearer
+            n_tied[p] += tied
+
+
+@allocating_kernel
+def count_by_searching(row, positives, n_nearer, n_tied):
+    """Do what count_by_comparing does, by looking up each value among the sorted positives: better for many."""
+    n_positive = len(positives)
+    n_passing = np.zeros(n_positive + 1, dtype=np.int64)  # values by the number of positives that they reach
+    n_equal = np.zeros(n_positive + 1, dtype=np.int64)  # of those, the ones that tie with the last positive reached
+    for value in row:
+        if value <= positives[-1]:
+            place = first_above(positives, n_positive, value)
+            n_passing[place] += 1
+            n_equal[place] += place > 0 and positives[place - 1] == value
+    n_before = 0  # values smaller than the group of tied positives at hand; all of a group are reached at once
+    end = 0
+    while end < n_positive:
+        start = end
+        n_before += n_passing[start]
+        while end < n_positive and positives[end] == positives[start]:
+            end += 1
+        n_nearer[start:end] = n_before
+        n_tied[start:end] = n_equal[end]
+
+
+@kernel
+def score_from_counts(positives, n_nearer, n_tied, n_negative, k, quality):
+    """Fill quality with the four measures from sorted positives and the negatives counted against them, in place."""
     n_positive = len(positives)
     auc = precision = reciprocal = hits = 0.0
-    n_before = 0  # negatives strictly nearer than positive p
     group_start = 0
     for p in range(n_positive):
-        n_before += passed[p]
-        auc += n_negative - n_before - 0.5 * ties[p]
-        rank = 1.0 + n_before + 0.5 * ties[p]
+        auc += n_negative - n_nearer[p] - 0.5 * n_tied[p]
+        rank = 1.0 + n_nearer[p] + 0.5 * n_tied[p]
         reciprocal += 1.0 / rank
         hits += rank <= k
         if p + 1 == n_positive or positives[p + 1] > positives[p]:  # the end of a group of tied positives
             n_found = p + 1.0
-            precision += (p + 1 - group_start) * n_found / (n_found + n_before + ties[p])
+            precision += (p + 1 - group_start) * n_found / (n_found + n_nearer[p] + n_tied[p])
             group_start = p + 1
     quality[0] = auc / (n_positive * n_negative)
     quality[1] = precision / n_positive
     quality[2] = reciprocal / n_positive
     quality[3] = hits / n_positive
+
+
+@allocating_kernel
+def rank_links(indptr, indices, data, word_indptr, word_nodes, word_data, norms, nodes, adj_indptr, adj_indices,
+               is_candidate, k, quality):  # fmt: skip
+    """Fill quality as link_quality does, in place, from scores that are made a node at a time.
+
+    So one row of scores is all there is, and stays in the cache.
+    """
+    scores = np.empty((1, len(norms)))
+    for query in range(np.uint64(len(nodes))):
+        if adj_indptr[nodes[query]] == adj_indptr[nodes[query] + ONE]:  # nothing to rank, so no scores are needed
+            quality[query] = np.nan
+            continue
+        score_nodes(indptr[query : query + TWO], indices, data, word_indptr, word_nodes, word_data, norms, scores)
+        link_quality(
+            scores, nodes[query : query + ONE], adj_indptr, adj_indices, is_candidate, k, quality[query : query + ONE]
+        )
 
 
 @allocating_kernel
