@@ -172,10 +172,10 @@ def _curves(
         follow(name, by_fastspml(train, reg, **params))
     follow("SciPy, tuned", by_scipy(train, reg))
     if written is not None:
-        follow("scikit-learn SGD", by_sgd(*written, reg), writing_s)
+        follow("scikit-learn SGD", by_sgd(*written, reg=reg), writing_s)
         follow("scikit-learn SGD, fresh triplets", by_fresh_sgd(train, reg))
         for tol in TOLERANCES:
-            follow("LIBLINEAR", by_liblinear(*written, reg, tol), writing_s)
+            follow("LIBLINEAR", by_liblinear(*written, reg=reg, tol=tol), writing_s)
     return curves
 
 
