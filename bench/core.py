@@ -105,7 +105,7 @@ def _seconds_of(command: list[str]) -> float:
     return time.perf_counter() - started
 
 
-def compilation() -> dict[str, Any]:
+def compilation(repeats: int = REPEATS) -> dict[str, Any]:
     """Measure the first diagonal fit with an empty cache folder, and the first fit of the next process; medians."""
     program = (
         "import time, json, fastspml as fs\n"
@@ -113,7 +113,7 @@ def compilation() -> dict[str, Any]:
         "t = time.perf_counter(); fs.MTSPML(n_iters=10).fit(nets); print(json.dumps(time.perf_counter() - t))"
     )
     cold, warm = [], []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         with tempfile.TemporaryDirectory() as folder:
             cold.append(in_new_process(program, NUMBA_CACHE_DIR=folder))
             warm.append(in_new_process(program, NUMBA_CACHE_DIR=folder))

@@ -15,7 +15,8 @@ from typing import Any
 from fastspml import __version__
 
 PACKAGES = ("numpy", "scipy", "numba", "h5py", "scikit-learn")
-MODULES = {"scikit-learn": "sklearn"}
+PEERS = ("torch", "implicit", "metric-learn", "sparse-dot-topn", "pynndescent")  # of bench.speed, where installed
+MODULES = {"scikit-learn": "sklearn", "metric-learn": "metric_learn", "sparse-dot-topn": "sparse_dot_topn"}
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -28,7 +29,7 @@ def about() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "system": platform.platform(),
         "python": platform.python_version(),
-        **{name: version(name) for name in PACKAGES if find_spec(MODULES.get(name, name))},
+        **{name: version(name) for name in PACKAGES + PEERS if find_spec(MODULES.get(name, name))},
         "commit": commit.stdout.strip() or "unknown",
         "date": datetime.now(UTC).date().isoformat(),
     }
@@ -40,6 +41,16 @@ def _processor() -> str:
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or "unknown"
+
+
+def cache_bytes() -> dict[str, int]:
+    """Return the sizes of the caches that hold data, as Linux tells them; empty elsewhere."""
+    sizes = {}
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        kind, level, size = ((folder / name).read_text().strip() for name in ("type", "level", "size"))
+        if kind != "Instruction":
+            sizes[f"L{level}"] = int(size.removesuffix("K")) * 1024
+    return sizes
 
 
 def write_results(folder: str | Path, name: str, results: dict[str, Any]) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,18 @@ Record = dict[str, Any]
 BEST = "MT-SPML"
 
 
-def markdown(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return a Markdown table; numbers are set to the right."""
-    numeric = [all(isinstance(row[c], (int, float)) for row in rows) for c in range(len(header))]
-    lines = ["| " + " | ".join(header) + " |", "| " + " | ".join("---:" if n else "---" for n in numeric) + " |"]
-    return "\n".join(lines + ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows])
-
-
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3f}" if abs(value) < 2 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[Any]], cell: Callable[[Any], str] = _cell) -> str:
+    """Return a Markdown table; numbers are set to the right, and nothing where there is None."""
+    numeric = [all(row[c] is None or isinstance(row[c], (int, float)) for row in rows) for c in range(len(header))]
+    lines = ["| " + " | ".join(header) + " |", "| " + " | ".join("---:" if n else "---" for n in numeric) + " |"]
+    texts = [["" if value is None else cell(value) for value in row] for row in rows]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in texts])
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
 
 
 def interleaved(work: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
@@ -15,14 +17,28 @@ def interleaved(work: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str
     seconds: dict[str, list[float]] = {name: [] for name in work}
     for _ in range(repeats):
         for name, run in work.items():
-            started = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - started)
+            seconds[name].append(seconds_of(run)[0])
     return {name: median(values) for name, values in seconds.items()}
 
 
-def seconds_of(run: Callable[[], Any]) -> tuple[float, Any]:
+def seconds_of(run: Callable[[], Value]) -> tuple[float, Value]:
     """Return the seconds of one piece of work that is too long to repeat, and what it gave."""
     started = time.perf_counter()
     result = run()
     return time.perf_counter() - started, result
+
+
+def looks(values: Iterable[Value], limit_s: float) -> Iterator[tuple[float, Value]]:
+    """Yield each value with the seconds that were spent on making it and those before, until a limit is passed.
+
+    What the caller does with a value is not counted.
+    """
+    iterator, elapsed_s = iter(values), 0.0
+    while elapsed_s < limit_s:
+        started = time.perf_counter()
+        try:
+            value = next(iterator)
+        except StopIteration:
+            return
+        elapsed_s += time.perf_counter() - started
+        yield elapsed_s, value

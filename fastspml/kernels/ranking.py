@@ -18,7 +18,7 @@ BLOCK_NODES = np.uint64(2048)
 FEW_POSITIVES = 128
 
 
-@allocating_kernel
+@kernel
 def score_row(words, products, word_indptr, word_nodes, word_data, norms, row):
     """Fill row (n,) with norms - 2 x'My, in place; words and products are the positions and values of x'M.
 
@@ -34,7 +34,7 @@ def score_row(words, products, word_indptr, word_nodes, word_data, norms, row):
             row[word_nodes[r]] -= as_in_row(doubled * word_data[r])
 
 
-@allocating_kernel
+@kernel
 def score_nodes(indptr, indices, data, word_indptr, word_nodes, word_data, norms, scores):
     """Fill scores (queries, n) with norms - 2 x'My, in place.
 

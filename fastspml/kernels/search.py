@@ -154,7 +154,7 @@ def score_one(index, query, node):
     return score
 
 
-@allocating_kernel
+@kernel
 def find_by_bounds(index, query, room, best):
     """Fill best with the k nearest nodes, in place, and return how many were scored for it; -1 if given up."""
     k, n = len(best.scores), np.uint64(len(index.norms))
