@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import RESULTS, about, write_results
-from bench.speed import growth, kernels, objective, peers, threads
+from bench.speed import growth, kernels, objective, peers, ranking, threads
 from bench.speed.networks import NoData
 from bench.speed.page import NOT_MEASURED, page
 
@@ -25,22 +25,13 @@ def tell(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def measure_ranking(tell: Callable[[str], None], quick: bool = False) -> dict[str, Any]:
-    """Return what top-k and AUC take, beside their peers."""
-    if find_spec("bench.speed.ranking") is None:
-        return {NOT_MEASURED: "bench/speed/ranking.py is not there"}
-    from bench.speed import ranking
-
-    return ranking.measure(tell, quick)
-
-
 PARTS: dict[str, Callable[..., dict[str, Any]]] = {
     "limit": kernels.measure,
     "peers": peers.measure,
     "objective": objective.measure,
     "growth": growth.measure,
     "threads": threads.measure,
-    "ranking": measure_ranking,
+    "ranking": ranking.measure,
 }
 
 

@@ -89,4 +89,23 @@ def _mark_caches(axes: Any, rows: list[dict[str, Any]], key: str, what: str, cac
             )  # fmt: skip
 
 
-FIGURES = {"objective": objective, "growth": growth}
+def ranking(part: dict[str, Any], folder: Path) -> None:
+    """Draw seconds and memory of top-10 and AUC against nodes."""
+    figure, panels = pyplot.subplots(1, 2, figsize=(8, 2.9), layout="constrained")
+    rows = part["growth"]
+    lines = (("top-10", "black", "o", "-"), ("auc", "#8a8f98", "x", "--"))
+    for axes, unit, title in zip(panels, ("s", "peak MB"), ("seconds", "peak memory of the process, MB"), strict=True):
+        for name, colour, marker, line in lines:
+            axes.plot(
+                [row["nodes"] for row in rows], [row[f"{name} {unit}"] for row in rows], color=colour, marker=marker,
+                linestyle=line, markersize=4, linewidth=1, label=f"{name}, {rows[0]['queries']} queries",
+            )  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("nodes")
+        axes.set_ylabel(title)
+    panels[0].legend(frameon=False, fontsize=8)
+    save(figure, folder, "speed-ranking")
+
+
+FIGURES = {"objective": objective, "growth": growth, "ranking": ranking}

@@ -60,6 +60,9 @@ def limit_section(part: dict[str, Any]) -> str:
 
 Nothing is projected. The first fit on a machine compiles for {compiling["first_fit_cold_s"]:.0f} s, the first of a
 later process takes {compiling["first_fit_of_second_process_s"]:.1f} s (MT-SPML on a tiny network)."""
+    if part.get("projection"):
+        text += f"""
+Projecting the full metric of {part["projection"]["words"]:,} words takes {part["projection"]["seconds"]:.0f} s."""
     if part.get("memory"):
         chained, independent, stream, size = (
             part["memory"][key]
@@ -149,10 +152,42 @@ def threads_section(part: dict[str, Any]) -> str:
     return f"## Two threads\n\n{markdown(header, rows, number)}\n\nBoth gave the same bits, or this would have stopped."
 
 
+def ranking_section(part: dict[str, Any]) -> str:
+    """Return top-k and AUC beside those who do the same, and how both grow."""
+    lines = ["## Exact top-10 and AUC"]
+    for metric, found in part["top-10"].items():
+        names = found["queries per second"]
+        rows = [
+            [name, found["queries per second"][name], found["times"].get(name), found["recall"].get(name, 1.0)]
+            for name in names
+        ]
+        header = [
+            f"top-10 of {found['nodes']:,} Debian packages, {metric}",
+            "queries a second",
+            "fastspml is faster by",
+        ]
+        lines.append(markdown([*header, "recall"], rows, number))
+        lines += [f"Skipped: {name}, {reason}." for name, reason in found["skipped"].items()]
+    auc = part["auc"]
+    rows = [[name, value, auc["times"].get(name)] for name, value in auc["milliseconds per node"].items()]
+    header = [f"AUC of {auc['hidden nodes']:,} hidden packages", "milliseconds a node", "times the loop"]
+    lines.append(markdown(header, rows, number))
+    lines += [f"Skipped: {name}, {reason}." for name, reason in auc["skipped"].items()]
+    keys = ["nodes", "words", "index s", "top-10 s", "auc s", "network peak MB", "top-10 peak MB", "auc peak MB"]
+    lines += [
+        f"Growth, {part['growth'][0]['queries']} queries, one thread; an index is built once. A peak is of all the "
+        "process has held so far:",
+        markdown(keys, [[row[key] for key in keys] for row in part["growth"]], number),
+        "![Seconds and memory of top-10 and AUC](speed-ranking.svg)",
+    ]
+    return "\n\n".join(lines)
+
+
 SECTIONS = {
     "limit": limit_section,
     "peers": peers_section,
     "objective": objective_section,
     "growth": growth_section,
     "threads": threads_section,
+    "ranking": ranking_section,
 }

@@ -24,10 +24,30 @@ N_QUERIES, N_SLOW_QUERIES = 4_000, 400
 # Nodes that the loop over roc_auc_score is timed on.
 N_LOOP_NODES = 100
 
-THREADS = (1, 2)
+THREADS = {1: "one thread", 2: "two threads"}
 
 # What a peer needs, by the name that results have for it.
 NEEDED = {"sparse_dot_topn": "sparse_dot_topn", "scikit-learn": "sklearn.neighbors", "pynndescent": "pynndescent"}
+
+
+def measure(
+    tell: Callable[[str], None],
+    quick: bool = False,
+    network: fs.Network | None = None,
+    sizes: Sequence[int] = (1_000, 10_000, 100_000, 300_000),
+) -> dict[str, Any]:
+    """Return top-10 by cosine and by a learned metric, AUC of hidden nodes, and how both grow."""
+    repeats = 3 if quick else 5
+    network = network or debian()
+    tell("ranking: top-10, cosine")
+    results: dict[str, Any] = {"top-10": {"cosine": top_k(network, repeats=repeats)}}
+    if not quick:
+        tell("ranking: top-10, learned metric")
+        results["top-10"]["a learned metric"] = top_k(network, learned(network), repeats=repeats)
+    tell("ranking: AUC")
+    results["auc"] = auc(network)
+    tell("ranking: growth")
+    return results | {"growth": growth(sizes[:2] if quick else sizes)}
 
 
 def debian() -> fs.Network:
@@ -60,8 +80,8 @@ def top_k(network: fs.Network, metric: fs.Metric | None = None, repeats: int = 5
     sizes: dict[str, int] = {}
 
     def add(name: str, n_threads: int, size: int, run: Callable[[], Any]) -> None:
-        work[f"{name}, {n_threads} threads"] = run
-        sizes[f"{name}, {n_threads} threads"] = size
+        work[f"{name}, {THREADS[n_threads]}"] = run
+        sizes[f"{name}, {THREADS[n_threads]}"] = size
 
     skipped = {}
     recall = {}
@@ -89,12 +109,12 @@ def top_k(network: fs.Network, metric: fs.Metric | None = None, repeats: int = 5
     index_seconds = {"fastspml": index_s}
     if "pynndescent" not in skipped:
         exact = index.query(queries, K)[1]
-        for n in THREADS:
-            built_s, approximate = seconds_of(lambda n=n: _approximate(peers["pynndescent"], rows, is_cosine, n))
-            index_seconds[f"pynndescent, {n} threads"] = built_s
-            found = approximate.query(rows[chosen], k=K)[0]
-            recall[f"pynndescent, {n} threads"] = _recall(metric, network, chosen, found, exact)
-            add("pynndescent", n, len(chosen), lambda approximate=approximate: approximate.query(rows[chosen], k=K))
+        built_s, approximate = seconds_of(lambda: _approximate(peers["pynndescent"], rows, is_cosine, n_threads=2))
+        name = f"pynndescent, {THREADS[2]}"
+        index_seconds[name] = built_s
+        found = approximate.query(rows[chosen], k=K)[0]
+        recall[name] = _recall(metric, network, chosen, found, exact)
+        add("pynndescent", 2, len(chosen), lambda: approximate.query(rows[chosen], k=K))
     seconds = interleaved(work, repeats)
     per_second = {name: sizes[name] / value for name, value in seconds.items()}
     return {
@@ -105,7 +125,7 @@ def top_k(network: fs.Network, metric: fs.Metric | None = None, repeats: int = 5
         "metric": "cosine" if is_cosine else repr(metric),
         "queries": sizes,
         "queries per second": per_second,
-        "times fastspml": {
+        "times": {  # by how many fastspml on as many threads is faster
             name: per_second[f"fastspml, {name.rsplit(', ', 1)[1]}"] / value for name, value in per_second.items()
         },
         "recall": recall,  # all others are exact
@@ -127,8 +147,8 @@ def auc(network: fs.Network, repeats: int = 3, test_size: float = 0.2, seed: int
     rows = _plain_csr(network.features)
     norms = metric.sqnorms(network.features)
     work: dict[str, Callable[[], Any]] = {
-        f"fastspml, {n} threads": lambda n=n: fs.link_auc(metric, network, split.test_nodes, n_threads=n)
-        for n in THREADS
+        f"fastspml, {threads}": lambda n=n: fs.link_auc(metric, network, split.test_nodes, n_threads=n)
+        for n, threads in THREADS.items()
     }
     sizes = dict.fromkeys(work, len(split.test_nodes))
     measures = _module("sklearn.metrics")
@@ -152,10 +172,8 @@ def auc(network: fs.Network, repeats: int = 3, test_size: float = 0.2, seed: int
         "milliseconds per node": {name: 1e3 * value for name, value in per_node.items()},
         "seconds for all": {name: value * len(split.test_nodes) for name, value in per_node.items()},
     }
-    if "roc_auc_score loop" in per_node:
-        result["loop over fastspml"] = {
-            name: per_node["roc_auc_score loop"] / value for name, value in per_node.items() if name in sizes
-        }
+    loop_s = per_node.pop("roc_auc_score loop", None)
+    result["times"] = {name: loop_s / value for name, value in per_node.items()} if loop_s else {}
     return result
 
 
