@@ -19,7 +19,7 @@ KERNELS = sorted((ROOT / "kernels").glob("*.py"))
 # Kernels whose twin is called otherwise, or that compute nothing which could have one.
 OTHER_TWINS = {
     "run_iterations": ("spml", "mtspml"), "search_nodes": ("nearest",), "rank_links": ("link_quality",), "wait": (),
-    "score_row": ("score_nodes",), "kernel": (), "ask_for_link": (),
+    "score_row": ("score_nodes",), "kernel": (), "ask_for_link": (), "look_up_pool": (),
 }  # fmt: skip
 
 # A file may import only from those before it (STYLE.md, section 2).

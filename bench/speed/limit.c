@@ -100,10 +100,10 @@ static void draw_batch(const Network *net, u64 seed, u64 t, u64 batch, Triplet *
 }
 
 INLINE void ask_row(const Network *net, u64 row) {
-    const char *start = (const char *)&net->indices[net->indptr[row]], *end = (const char *)&net->indices[net->indptr[row + 1]];
-    for (; start < end; start += LINE) __builtin_prefetch(start);
-    start = (const char *)&net->data[net->indptr[row]], end = (const char *)&net->data[net->indptr[row + 1]];
-    for (; start < end; start += LINE) __builtin_prefetch(start);
+    for (u64 p = net->indptr[row], end = net->indptr[row + 1]; p < end; p += LINE / sizeof(VALUE)) {
+        __builtin_prefetch(&net->indices[p]);
+        __builtin_prefetch(&net->data[p]);
+    }
 }
 
 INLINE void ask_rows(const Network *net, const Triplet *triplet) {

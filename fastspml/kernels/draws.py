@@ -6,6 +6,8 @@ by the finaliser of SplitMix64; so any thread, chunk or machine draws the same t
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -92,16 +94,35 @@ def is_linked(adj_indptr, adj_indices, node, j):
     return p < end and adj_indices[p] == j
 
 
+class Pool(NamedTuple):
+    """What all draws from a pool share, looked up once."""
+
+    first_task: np.uint64
+    last_task: np.uint64
+    first_link: np.uint64
+    n_links: np.uint64
+    n_largest: np.uint64  # nodes of the largest task
+    draws_by_number: bool
+
+
 @kernel
-def draw_by_rejection(stack, first_task, last_task, n_largest, key):
+def look_up_pool(stack, pool):
+    """Return what draws from the pool of that number share."""
+    first_task, last_task = stack.pool_starts[pool], stack.pool_starts[pool + ONE]
+    first_link = stack.link_starts[first_task]
+    n_links = stack.link_starts[last_task] - first_link
+    return Pool(first_task, last_task, first_link, n_links, stack.pool_sizes[pool], stack.draws_by_number[pool])
+
+
+@kernel
+def draw_by_rejection(stack, pool, key):
     """Draw a link of the pool and a node until the node is a non-neighbour; return task, i, j, l."""
-    first_link, last_link = stack.link_starts[first_task], stack.link_starts[last_task]
     n = ZERO
     while True:
-        p, n = bounded(key, n, last_link - first_link)
-        j, n = bounded(key, n, n_largest)
-        p += first_link
-        q = last_not_above(stack.link_starts, p, first_task, last_task)
+        p, n = bounded(key, n, pool.n_links)
+        j, n = bounded(key, n, pool.n_largest)
+        p += pool.first_link
+        q = last_not_above(stack.link_starts, p, pool.first_task, pool.last_task)
         if j >= stack.node_starts[q + ONE] - stack.node_starts[q]:
             continue
         node = np.uint64(stack.link_sources[p])
@@ -112,14 +133,14 @@ def draw_by_rejection(stack, first_task, last_task, n_largest, key):
 
 
 @kernel
-def draw_by_number(stack, first_task, last_task, key):
+def draw_by_number(stack, pool, key):
     """Draw the number of a triplet of the pool and find the triplet; return task, i, j, l."""
-    first_node, last_node = stack.node_starts[first_task], stack.node_starts[last_task]
+    first_node, last_node = stack.node_starts[pool.first_task], stack.node_starts[pool.last_task]
     first_triplet = stack.triplet_starts[first_node]
     number, _ = bounded(key, ZERO, stack.triplet_starts[last_node] - first_triplet)
     number += first_triplet
     node = last_not_above(stack.triplet_starts, number, first_node, last_node)
-    q = last_not_above(stack.node_starts, node, first_task, last_task)
+    q = last_not_above(stack.node_starts, node, pool.first_task, pool.last_task)
     i = node - stack.node_starts[q]
     start, end = stack.adj_indptr[node], stack.adj_indptr[node + ONE]
     n_non_neighbours = stack.node_starts[q + ONE] - stack.node_starts[q] - ONE - (end - start)
@@ -155,27 +176,24 @@ def count_excluded(adj_indices, start, end, i, rank):
 @kernel
 def ask_for_link(stack, pool, key, b):
     """Ask for the link that the first attempt at triplet b draws."""
-    first_task, last_task = stack.pool_starts[pool], stack.pool_starts[pool + ONE]
-    first_link, last_link = stack.link_starts[first_task], stack.link_starts[last_task]
-    p, _ = bounded(mix(key + (b + ONE) * GOLDEN), ZERO, last_link - first_link)
-    prefetch(stack.link_sources, first_link + p)
-    prefetch(stack.adj_indices, first_link + p)
+    p, _ = bounded(mix(key + (b + ONE) * GOLDEN), ZERO, pool.n_links)
+    prefetch(stack.link_sources, pool.first_link + p)
+    prefetch(stack.adj_indices, pool.first_link + p)
 
 
 @kernel
 def draw_triplet(stack, pool, key, b):
     """Draw triplet b under an iteration's key, uniformly from the S of a pool; return task, i, j, l (uint64)."""
     key = mix(key + (b + ONE) * GOLDEN)
-    first_task, last_task = stack.pool_starts[pool], stack.pool_starts[pool + ONE]
-    if stack.draws_by_number[pool]:
-        return draw_by_number(stack, first_task, last_task, key)
-    return draw_by_rejection(stack, first_task, last_task, stack.pool_sizes[pool], key)
+    if pool.draws_by_number:
+        return draw_by_number(stack, pool, key)
+    return draw_by_rejection(stack, pool, key)
 
 
 @kernel
 def sample_triplets(stack, pool, seed, t, triplets):
     """Fill triplets, int64 (m, 4), with task, i, j, l of positions 0..m - 1 of iteration t."""
-    key = iteration_key(seed, pool, t)
+    key, found = iteration_key(seed, pool, t), look_up_pool(stack, pool)
     for b in range(len(triplets)):
-        q, i, j, l = draw_triplet(stack, pool, key, np.uint64(b))
+        q, i, j, l = draw_triplet(stack, found, key, np.uint64(b))
         triplets[b, 0], triplets[b, 1], triplets[b, 2], triplets[b, 3] = q, i, j, l

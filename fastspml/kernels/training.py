@@ -16,7 +16,7 @@ import numpy as np
 
 from fastspml.kernels.barrier import wait
 from fastspml.kernels.diagonal import add_diagonal, clip_diagonal, gap_diagonal, gradient_diagonal
-from fastspml.kernels.draws import ask_for_link, draw_triplet, iteration_key
+from fastspml.kernels.draws import ask_for_link, draw_triplet, iteration_key, look_up_pool
 from fastspml.kernels.full import add_full, gap_full, row_diff
 from fastspml.kernels.jit import kernel
 from fastspml.kernels.prefetch import LINE_BYTES, prefetch
@@ -41,15 +41,15 @@ def share_of_pool(settings, pool, first, last):
 def draw_share(stack, settings, t, first, last, rows):
     """Draw triplets first..last - 1 of iteration t (pool by pool) as rows of attributes: i, j, l."""
     for pool in range(first // settings.batch_size, (last + settings.batch_size - ONE) // settings.batch_size):
-        key = iteration_key(settings.seed, pool, t)
+        key, found = iteration_key(settings.seed, pool, t), look_up_pool(stack, pool)
         start, end = share_of_pool(settings, pool, first, last)
         b = start - pool * settings.batch_size
         for k in range(start, min(start + LINKS_AHEAD, end)):
-            ask_for_link(stack, pool, key, b + (k - start))
+            ask_for_link(stack, found, key, b + (k - start))
         for k in range(start, end):
             if k + LINKS_AHEAD < end:
-                ask_for_link(stack, pool, key, b + LINKS_AHEAD)
-            q, i, j, l = draw_triplet(stack, pool, key, b)
+                ask_for_link(stack, found, key, b + LINKS_AHEAD)
+            q, i, j, l = draw_triplet(stack, found, key, b)
             b += ONE
             row = stack.feature_starts[q]
             rows[k, 0], rows[k, 1], rows[k, 2] = row + i, row + j, row + l
@@ -58,21 +58,23 @@ def draw_share(stack, settings, t, first, last, rows):
 
 
 @kernel
-def ask_for_span(array, start, end):
-    """Ask for the elements start..end - 1 of an array."""
+def ask_for_words(indices, start, end):
+    """Ask for the words start..end - 1."""
     p = start
     while p < end:
-        prefetch(array, p)
-        p += np.uint64(LINE_BYTES // array.itemsize)
+        prefetch(indices, p)
+        p += np.uint64(LINE_BYTES // indices.itemsize)
 
 
 @kernel
 def ask_for_rows(stack, rows, k):
     """Ask for the words and attributes of the three rows of triplet k."""
     for c in range(3):
-        start, end = stack.indptr[rows[k, c]], stack.indptr[rows[k, c] + ONE]
-        ask_for_span(stack.indices, start, end)
-        ask_for_span(stack.data, start, end)
+        p, end = stack.indptr[rows[k, c]], stack.indptr[rows[k, c] + ONE]
+        while p < end:  # one loop for both: its end is hard to foresee
+            prefetch(stack.indices, p)
+            prefetch(stack.data, p)
+            p += np.uint64(LINE_BYTES // max(stack.indices.itemsize, stack.data.itemsize))
 
 
 @kernel
@@ -118,17 +120,16 @@ def judge_share(stack, settings, t, first, last, judged, work, features, thread,
                 )  # fmt: skip
             if not np.isfinite(gap) and counters[BAD_ITERATION] == 0:
                 counters[BAD_ITERATION] = t
-            work.places[k] = NOT_VIOLATED
-            if gap + settings.margin > 0.0:
-                work.starts[k, 0], work.starts[k, 1] = indptr[l], indptr[j]
-                work.lengths[k, 0], work.lengths[k, 1] = n_linked, n_unlinked
-                # The last part of the buffer is only ever for the triplet at hand: past it, recompute, do not grow.
-                if at + n_linked + n_unlinked <= work.n_kept:
-                    work.places[k] = at
-                    at += n_linked + n_unlinked
-                else:
-                    work.places[k] = RECOMPUTE
-                n_violated += 1
+            # Without a branch: whether a triplet is violated cannot be foreseen, and the processor would begin the next
+            # ones in vain.
+            is_violated = gap + settings.margin > 0.0
+            # The last part of the buffer is only ever for the triplet at hand: past it, recompute, do not grow.
+            is_kept = at + n_linked + n_unlinked <= work.n_kept
+            work.places[k] = (np.int64(at) if is_kept else RECOMPUTE) if is_violated else NOT_VIOLATED
+            work.starts[k, 0], work.starts[k, 1] = indptr[l], indptr[j]
+            work.lengths[k, 0], work.lengths[k, 1] = n_linked, n_unlinked
+            at += (n_linked + n_unlinked) * np.uint64(is_violated & is_kept)
+            n_violated += np.int64(is_violated)
     counters[JUDGED] += last - first
     counters[WORDS] += n_words
     counters[VIOLATED] += n_violated
@@ -155,7 +156,7 @@ def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, fe
             if asks_for_words and k + ROWS_AHEAD < n_triplets and work.places[k + ROWS_AHEAD] != NOT_VIOLATED:
                 for side in range(2):
                     start = work.starts[k + ROWS_AHEAD, side]
-                    ask_for_span(stack.indices, start, start + work.lengths[k + ROWS_AHEAD, side])
+                    ask_for_words(stack.indices, start, start + work.lengths[k + ROWS_AHEAD, side])
             place = work.places[k]
             if place != NOT_VIOLATED:
                 n_violated += 1
