@@ -41,7 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from fastspml.runs import select_and_train
+    from fastspml.runs.training import select_and_train
 
     show, close = report_shower()
 
