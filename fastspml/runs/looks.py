@@ -42,12 +42,13 @@ class Looks:
         """Return the objective, and the mean AUC of the hidden nodes of each task and over tasks if there are any."""
         if getattr(model, "n_iters_", None) != model.state_.iteration:
             model._set_learned()  # in the middle of a fit there are no metrics, or old ones
-        values: dict[str, Any] = {"objective": self._objective(model)}
+        with np.errstate(all="ignore"):  # a metric that grows without bounds is for the kernels to report
+            values: dict[str, Any] = {"objective": _or_none(self._objective(model))}
         if self._hidden:
             aucs = [links.quality(model.metric_for(q)).means()["auc"] for q, links in enumerate(self._hidden)]
-            defined = [auc for auc in aucs if auc == auc]
+            defined = [auc for auc in aucs if np.isfinite(auc)]
             values["auc"] = sum(defined) / len(defined) if defined else None
-            values["task_aucs"] = [auc if auc == auc else None for auc in aucs]
+            values["task_aucs"] = [_or_none(auc) for auc in aucs]
         return values
 
     def _objective(self, model: Any) -> float:
@@ -67,6 +68,11 @@ class Looks:
             share = self._shares[q] if model._is_pooled else 1.0
             value += share * float(np.maximum(gaps + model.margin, 0.0).mean())
         return value
+
+
+def _or_none(value: float) -> float | None:
+    """Return a number as JSON has it."""
+    return float(value) if np.isfinite(value) else None
 
 
 def _drawn_rows(network: Network, seed: int) -> list[Any]:
