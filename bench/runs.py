@@ -8,12 +8,14 @@ from __future__ import annotations
 import argparse
 import hashlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -108,36 +110,47 @@ def disturbed_run(
 
 
 def disturbed_runs(
-    work: Path, networks: Path, expected: str, number: int, n_runs: int, train_s: float, threads: Sequence[int]
+    work: Path,
+    networks: Path,
+    expected: str,
+    number: int,
+    n_runs: int,
+    train_s: float,
+    threads: Sequence[int],
+    n_jobs: int,
 ) -> dict[str, Any]:
     """Disturb runs at random moments of their training until so many were met; compare all with the expected bits."""
-    name, rng = f"{signal.Signals(number).name}-{'-'.join(map(str, threads))}", random.Random(number)
-    met, n_same, n_done, n_late = [], 0, 0, 0
-    while n_done < n_runs:
-        folder = work / f"{name}-{n_done + n_late}"
+    name = f"{signal.Signals(number).name}-{'-'.join(map(str, threads))}"
+
+    def attempt(n: int) -> list[dict[str, Any]]:
+        rng, folder = random.Random(f"{name}-{n}"), work / f"{name}-{n}"
         # Of every fifth run the second disturbance hits what was resumed; some kills come before training begins.
-        waits_s = [rng.uniform(0, train_s) for _ in range(2 if n_done % 5 == 0 else 1)]
-        trains = number != signal.SIGKILL or n_done % 5 != 1
+        waits_s = [rng.uniform(0, train_s) for _ in range(2 if n % 5 == 0 else 1)]
+        trains = number != signal.SIGKILL or n % 5 != 1
         hits = disturbed_run(networks, folder, number, waits_s, threads, trains)
-        is_same = bits(folder) == expected
-        if not is_same:
+        if bits(folder) != expected:
             raise RuntimeError(f"{folder} has other bits than the run that nobody disturbed")
-        if not hits:
-            n_late += 1
-            continue
-        met += hits
-        n_same += is_same
-        n_done += 1
-        print(f"{name}: {n_done} of {n_runs} runs, {len(met)} signals, same bits", flush=True)
+        shutil.rmtree(folder)
+        print(f"{name}: run {n} was met {len(hits)} times, same bits", flush=True)
+        return hits
+
+    met: list[list[dict[str, Any]]] = []
+    with ThreadPoolExecutor(n_jobs) as pool:
+        n = 0
+        while len(met) < n_runs:  # a run that ended before its signal came does not count
+            missing = range(n, n + n_runs - len(met))
+            met += [hits for hits in pool.map(attempt, missing) if hits]
+            n = missing.stop
+    answers = [hit["answered_s"] for hits in met for hit in hits]
     return {
         "signal": signal.Signals(number).name,
         "threads": " then ".join(map(str, threads)),
-        "runs": n_done,
-        "signals": len(met),
-        "while saving": sum(one["was_saving"] for one in met),
-        "same bits": n_same,
-        "median s to answer": median(one["answered_s"] for one in met),
-        "longest s to answer": max(one["answered_s"] for one in met),
+        "runs": len(met),
+        "signals": len(answers),
+        "while saving": sum(hit["was_saving"] for hits in met for hit in hits),
+        "same bits": len(met),  # or there would have been an error
+        "median s to answer": median(answers),
+        "longest s to answer": max(answers),
     }
 
 
@@ -179,7 +192,8 @@ Made by `python -m bench.runs`. Every run was sent a signal at a random moment o
 time after it had been resumed, and then left to finish. A fifth of the kills may come before training begins. SIGKILL
 cannot be caught; after the other signals every process exited with 75. "While saving" counts kills that left a
 half-written file behind, which the next start swept away. "Same bits" counts runs whose totals, violations and metrics
-equal those of a run that nobody disturbed. The seconds to answer include the end of the process.
+equal those of a run that nobody disturbed. The seconds to answer include the end of the process, on
+a machine that was busy with {results["jobs"]} runs side by side.
 
 {tables.markdown(list(runs[0]), run_rows)}
 
@@ -193,6 +207,7 @@ times what the last one took if that is longer, so that it can never take more t
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.runs", description=__doc__)
     parser.add_argument("--kills", type=int, default=50, help="runs to kill, and runs to stop (default: 50)")
+    parser.add_argument("--jobs", type=int, default=2, help="runs side by side (default: 2)")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="folder to write to")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -205,7 +220,7 @@ def main() -> None:
         train_s = Lines(work / "undisturbed" / "history.jsonl").read()[-1]["elapsed_s"]
         n_changes = max(1, options.kills // 10)
         runs = [
-            disturbed_runs(work, networks, expected, number, n_runs, 0.9 * train_s, threads)
+            disturbed_runs(work, networks, expected, number, n_runs, 0.9 * train_s, threads, options.jobs)
             for number, n_runs, threads in (
                 (signal.SIGKILL, options.kills, [1]),
                 (signal.SIGTERM, options.kills, [1]),
@@ -215,7 +230,7 @@ def main() -> None:
             )
         ]
         cost = {name: checkpoint_cost(work, sizes, 60_000) for name, sizes in COST_NETWORKS.items()}
-        results = {"undisturbed_s": train_s, "runs": runs, "checkpoints": cost}
+        results = {"jobs": options.jobs, "undisturbed_s": train_s, "runs": runs, "checkpoints": cost}
     write_results(options.output, "runs", results)
     (options.output / "runs.md").write_text(page(results))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from fastspml.cli import RESUMABLE
@@ -38,6 +39,9 @@ KEYS = {
     "auc_nodes": "hidden nodes of a task for the history's AUC, 0 for none (default: 200)",
 }
 
+# What only training asks for.
+TRAINING_KEYS = ("checkpoint_minutes", "checkpoint_iters", "keep_checkpoints", "auc_nodes")
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", nargs="?", help="TOML file; see --example")
@@ -45,14 +49,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--example", action="store_true", help="print a commented configuration and stop")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--log-json", action="store_true", help="progress and events as JSON lines on standard error")
-    add_keys(parser)
+    add_keys(parser, KEYS)
 
 
-def add_keys(parser: argparse.ArgumentParser) -> None:
-    """Make every key of a configuration a flag."""
+def add_keys(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
+    """Make keys of a configuration flags."""
     keys = parser.add_argument_group("keys of the configuration")
-    for key, summary in KEYS.items():
-        keys.add_argument(f"--{key.replace('_', '-')}", dest=key, metavar="VALUE", help=summary, type=as_value)
+    for key in names:
+        keys.add_argument(f"--{key.replace('_', '-')}", dest=key, metavar="VALUE", help=KEYS[key], type=as_value)
 
 
 def configured(options: argparse.Namespace) -> dict[str, Any]:
@@ -60,7 +64,8 @@ def configured(options: argparse.Namespace) -> dict[str, Any]:
     from fastspml.runs.config import read_config, resolve
 
     settings = read_config(options.config) if options.config else {}
-    return resolve(settings | {key: getattr(options, key) for key in KEYS if getattr(options, key) is not None})
+    given = {key: getattr(options, key, None) for key in KEYS}
+    return resolve(settings | {key: value for key, value in given.items() if value is not None})
 
 
 def run(options: argparse.Namespace) -> int | None:

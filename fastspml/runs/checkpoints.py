@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fastspml.learner import Learner
-from fastspml.store import load_model, save_checkpoint
+from fastspml.store import load_checkpoint, save_checkpoint
 
 # What costs time waits for so many times as long as it took last: it never takes more than 2% of the time.
 TIMES_ITS_COST = 50
@@ -58,7 +58,7 @@ class Checkpoints:
         damaged: list[Path] = []
         for path in self.paths():
             try:
-                model = load_model(path)
+                model = load_checkpoint(path)
             except (ValueError, OSError) as error:
                 tell(f"checkpoint {path.name} cannot be used, the one before it is tried: {error}")
                 damaged.append(path)

@@ -17,6 +17,7 @@ from fastspml.network import Network
 from fastspml.stack import stack
 
 N_TRIPLETS = 2_000  # of a task, for the objective
+MOST_WORDS = 500  # of a full metric that is looked at on the way; projecting a larger one may take minutes
 MOST_CANDIDATES = 20_000  # among which links are ranked; of a larger network, so many nodes are drawn
 
 
@@ -68,6 +69,12 @@ class Looks:
             share = self._shares[q] if model._is_pooled else 1.0
             value += share * float(np.maximum(gaps + model.margin, 0.0).mean())
         return value
+
+
+def is_quick(model: Learner) -> bool:
+    """Tell whether a look takes little time, so that a signal need not wait for it."""
+    columns = model.state_.columns
+    return columns is None or len(columns) <= MOST_WORDS
 
 
 def _or_none(value: float) -> float | None:

@@ -15,7 +15,7 @@ from fastspml.network import Network, split_networks
 from fastspml.runs.checkpoints import Cadence, Checkpoints
 from fastspml.runs.config import new_model, read_config
 from fastspml.runs.folder import Lines, RunFolder, locked_run, now, versions
-from fastspml.runs.looks import Looks
+from fastspml.runs.looks import Looks, is_quick
 from fastspml.runs.signals import noted_signals
 from fastspml.selection import Selection, SelectProgress, Trial, select
 from fastspml.store import file_checksum, load_model, read_networks, save_model
@@ -100,6 +100,8 @@ class _Session:
         networks, training, hidden = split(self.config)
         self._check_asked()
         self.looks = Looks(networks, training, hidden, self.config["auc_nodes"], self.config["seed"])
+        sizes = [network.n_nodes for network in networks]
+        del networks  # hidden nodes are needed no longer, but for the sample that is looked at
         if restored is None:
             self.model = new_model(self.config)
             rest = self.model.stages(self.model.prepare(training), [self.model.n_iters], self._between_chunks)
@@ -110,12 +112,10 @@ class _Session:
             self.model = restored
             self._begin(restored.state_.iteration)
             self.model.resume(training, self._between_chunks)
-        if self.model.n_iters_ < self.model.n_iters:
-            self._stop()
         if self.last_record is not None:
             self._write_line(self.last_record, looks=True)
         self.run.check()
-        leave_model(self.run, self.model, networks, hidden)
+        leave_model(self.run, self.model, sizes, hidden)
         self._log("finished", iteration=self.model.n_iters_, **self._costs())
         self.checkpoints.remove()
         return self.model
@@ -123,7 +123,7 @@ class _Session:
     def _check_networks(self) -> None:
         """Refuse to go on with other networks than the run was begun with: it would be neither run."""
         self.networks_checksum = file_checksum(self.config["networks"])
-        begun_with = [line["networks"] for line in self.run.log.read() if line["event"] == "started"]
+        begun_with = [line["networks"] for line in self.run.log.read() if line.get("event") == "started"]
         if begun_with and begun_with[0] != self.networks_checksum:
             raise ValueError(
                 f"{self.config['networks']} has changed since the run in {self.run.path} was begun; "
@@ -168,23 +168,26 @@ class _Session:
             self._log("stopped", message, signal=self.caught[0])
             raise Stopped(message)
 
-    def _between_chunks(self, record: Progress) -> bool:
-        """Show, look, write down and save what is due; return whether a signal asked to stop."""
+    def _between_chunks(self, record: Progress) -> None:
+        """Show, look, write down and save what is due; stop here if a signal asked for it."""
         if self.progress is not None:
             self.progress(record)
         self.last_record = record
         if record.iteration == record.n_iters:  # the end is written down by `train`
-            return True
-        is_asked = bool(self.caught)
-        saves = is_asked or self._is_checkpoint_due(record.iteration)
-        looks = not is_asked and self.looking.is_due(
-            min(MOST_LINE_S, max(LEAST_LINE_S, LINE_AFTER_SHARE * (self.before_s + record.elapsed_s)))
-        )
-        if saves or looks:
-            self._write_line(record, looks)
+            return
+        if self.caught:
+            self._write_line(record, looks=False)
+            self._save(record.iteration)
+            self._stop(record)
+        interval_s = min(MOST_LINE_S, max(LEAST_LINE_S, LINE_AFTER_SHARE * (self.before_s + record.elapsed_s)))
+        saves = self._is_checkpoint_due(record.iteration)
+        if self.looking.is_due(interval_s):
+            with self.looking.timed():
+                self._write_line(record, looks=is_quick(self.model))
+        elif saves:
+            self._write_line(record, looks=False)
         if saves:
             self._save(record.iteration)
-        return is_asked
 
     def _is_checkpoint_due(self, iteration: int) -> bool:
         every, minutes = self.config["checkpoint_iters"], self.config["checkpoint_minutes"]
@@ -200,8 +203,7 @@ class _Session:
             **record.work,
         }
         if looks:
-            with self.looking.timed():
-                line |= self.looks.at(self.model)
+            line |= self.looks.at(self.model)
         self.run.check()
         self.run.history.append(line)
         self.last_work = record.work
@@ -213,11 +215,10 @@ class _Session:
         self.last_saved = iteration
         self._log("checkpoint", iteration=iteration, **self._costs())
 
-    def _stop(self) -> None:
-        iteration, signal = self.model.n_iters_, self.caught[0]
-        message = (
-            f"stopped by {signal} after iteration {iteration:,} of {self.model.n_iters:,}; the same command goes on."
-        )
+    def _stop(self, record: Progress) -> None:
+        """Leave training by an exception: returning True would let it make metrics first, which can take long."""
+        iteration, signal = record.iteration, self.caught[0]
+        message = f"stopped by {signal} after iteration {iteration:,} of {record.n_iters:,}; the same command goes on."
         self._log("stopped", message, iteration=iteration, signal=signal, **self._costs())
         raise Stopped(message)
 
@@ -271,7 +272,7 @@ def select_and_train(
 
         selection = select(new_model(config), training, grid, progress=between_fits, **options)
         run.describe(config | selection.best_params_)
-        leave_model(run, selection.best_estimator_, networks, hidden)
+        leave_model(run, selection.best_estimator_, [network.n_nodes for network in networks], hidden)
         Checkpoints(run.checkpoints, 1).remove()
     return selection
 
@@ -290,9 +291,9 @@ def split(config: Mapping[str, Any]) -> tuple[list[Network], list[Network], list
     return networks, [part.train for part in splits], [part.test_nodes for part in splits]
 
 
-def leave_model(run: RunFolder, model: Any, networks: Sequence[Network], hidden: list[np.ndarray] | None) -> None:
-    """Save the result of a run, with the nodes that it has not seen."""
-    model.n_nodes_ = [network.n_nodes for network in networks]
+def leave_model(run: RunFolder, model: Any, sizes: list[int], hidden: list[np.ndarray] | None) -> None:
+    """Save the result of a run, with the numbers of nodes of all networks and those that it has not seen."""
+    model.n_nodes_ = sizes
     if hidden is not None:
         model.hidden_nodes_ = hidden
     save_model(run.model, model)

@@ -58,15 +58,25 @@ def save_model(path: str | os.PathLike[str], model: SPML | MTSPML | Metric, over
 def save_checkpoint(path: str | os.PathLike[str], model: Any) -> None:
     """Save a learner as `progress` sees it in the middle of a fit: what `resume` needs, and no metrics.
 
-    A file that exists is replaced. `load_model` makes the metrics from the totals.
+    A file that exists is replaced.
     """
     with writing(path, overwrite=True) as file:
         write_format(file, MODEL)
         _write_learner(file, file.root, "checkpoint", model, with_metrics=False)
 
 
+def load_checkpoint(path: str | os.PathLike[str]) -> Any:
+    """Load what `save_checkpoint` saved, for `resume`; metrics, which may take long to make, are not there."""
+    with reading(path) as file:
+        check_format(file, MODEL)
+        file.verify()
+        return _read_learner(file, file.root, "checkpoint", with_metrics=False)
+
+
 def load_model(path: str | os.PathLike[str]) -> Any:
     """Load what `save_model` saved: the same numbers, bit for bit, and nothing computed anew.
+
+    Of a checkpoint, the metrics are made from the totals.
 
     Returns
     -------
@@ -78,7 +88,10 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         if file.find(file.root, "metric") is not None:
             return _read_metric(file, file.root, "metric")
         if file.find(file.root, "checkpoint") is not None:
-            return _read_learner(file, file.root, "checkpoint", with_metrics=False)
+            model = _read_learner(file, file.root, "checkpoint", with_metrics=False)
+            with file.checking("the state"):
+                model._set_learned()
+            return model
         return _read_learner(file, file.root, "learner")
 
 
@@ -137,7 +150,6 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
         _check_state(model)
         if not with_metrics:
             _check_together(model.state_.iteration > 0)
-            model._set_learned()
             return model
     model.n_iters_ = model.state_.iteration
     model.violations_ = model.state_.violations
