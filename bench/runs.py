@@ -28,6 +28,8 @@ from fastspml.runs.folder import PARTIAL, Lines
 from fastspml.runs.training import train
 
 RESUMABLE = 75
+MOST_WAIT_S = 0.3  # after a line of the log, and
+MOST_START_S = 3.0  # after the start of a process that need not train yet
 
 # Three tasks in large batches, so that two threads have work; many words, so that saving takes a good part of the time.
 NETWORKS = {"n_tasks": 3, "n_nodes": 600, "n_features": 100_000, "words_per_node": 20, "links_per_node": 4}
@@ -66,24 +68,24 @@ def bits(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def start(arguments: Sequence[str], folder: Path) -> subprocess.Popen[str]:
-    """Start a run and return once it trains: its log has a new line."""
+def start(arguments: Sequence[str], folder: Path, n_lines: int = 1) -> subprocess.Popen[str]:
+    """Start a run and return once its log has so many new lines: the first when it trains, then one a checkpoint."""
     log = Lines(folder / "log.jsonl")
     n_before = len(log.read())
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while len(log.read()) == n_before and process.poll() is None:
+    while len(log.read()) < n_before + n_lines and process.poll() is None:
         time.sleep(0.005)
     return process
 
 
 def disturb(
-    arguments: Sequence[str], folder: Path, number: int, wait_s: float, trains: bool = True
+    arguments: Sequence[str], folder: Path, number: int, wait_s: float, n_lines: int = 1
 ) -> dict[str, Any] | None:
-    """Start a run, send it a signal some seconds later, and return what that met; None if the run was over.
+    """Start a run, send it a signal some time after a line of its log, and return what that met; None if it was over.
 
-    The seconds count from when it trains, or from its very start.
+    Lines tell how far a run is, however busy the machine.
     """
-    process = start(arguments, folder) if trains else subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+    process = start(arguments, folder, n_lines)
     time.sleep(wait_s)
     sent = time.perf_counter()
     process.send_signal(number)
@@ -98,14 +100,14 @@ def disturb(
 
 
 def disturbed_run(
-    networks: Path, folder: Path, number: int, waits_s: Sequence[float], threads: Sequence[int], trains: bool = True
+    networks: Path, folder: Path, number: int, moments: Sequence[tuple[float, int]], threads: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Disturb a run as often as there are waits, then let it finish; the threads take turns."""
+    """Disturb a run at these moments (seconds after a line), then let it finish; the threads take turns."""
     met = []
-    for n, wait_s in enumerate(waits_s):
+    for n, moment in enumerate(moments):
         keys = KEYS | {"n_threads": threads[n % len(threads)]}
-        met.append(disturb(command(networks, folder, **keys), folder, number, wait_s, trains))
-    finish(command(networks, folder, **KEYS | {"n_threads": threads[len(waits_s) % len(threads)]}))
+        met.append(disturb(command(networks, folder, **keys), folder, number, *moment))
+    finish(command(networks, folder, **KEYS | {"n_threads": threads[len(moments) % len(threads)]}))
     return [one for one in met if one is not None]
 
 
@@ -115,7 +117,7 @@ def disturbed_runs(
     expected: str,
     number: int,
     n_runs: int,
-    train_s: float,
+    n_lines: int,
     threads: Sequence[int],
     n_jobs: int,
 ) -> dict[str, Any]:
@@ -125,9 +127,11 @@ def disturbed_runs(
     def attempt(n: int) -> list[dict[str, Any]]:
         rng, folder = random.Random(f"{name}-{n}"), work / f"{name}-{n}"
         # Of every fifth run the second disturbance hits what was resumed; some kills come before training begins.
-        waits_s = [rng.uniform(0, train_s) for _ in range(2 if n % 5 == 0 else 1)]
-        trains = number != signal.SIGKILL or n % 5 != 1
-        hits = disturbed_run(networks, folder, number, waits_s, threads, trains)
+        n_moments = 2 if n % 5 == 0 else 1
+        moments = [(rng.uniform(0, MOST_WAIT_S), rng.randrange(1, n_lines // n_moments)) for _ in range(n_moments)]
+        if number == signal.SIGKILL and n % 5 == 1:
+            moments = [(rng.uniform(0, MOST_START_S), 0)]
+        hits = disturbed_run(networks, folder, number, moments, threads)
         if bits(folder) != expected:
             raise RuntimeError(f"{folder} has other bits than the run that nobody disturbed")
         shutil.rmtree(folder)
@@ -217,10 +221,10 @@ def main() -> None:
         finish(command(networks, work / "compiles", **KEYS | {"n_iters": 200}))
         finish(command(networks, work / "undisturbed", **KEYS))
         expected = bits(work / "undisturbed")
-        train_s = Lines(work / "undisturbed" / "history.jsonl").read()[-1]["elapsed_s"]
+        n_lines = len(Lines(work / "undisturbed" / "log.jsonl").read())
         n_changes = max(1, options.kills // 10)
         runs = [
-            disturbed_runs(work, networks, expected, number, n_runs, 0.9 * train_s, threads, options.jobs)
+            disturbed_runs(work, networks, expected, number, n_runs, n_lines, threads, options.jobs)
             for number, n_runs, threads in (
                 (signal.SIGKILL, options.kills, [1]),
                 (signal.SIGTERM, options.kills, [1]),
@@ -230,7 +234,7 @@ def main() -> None:
             )
         ]
         cost = {name: checkpoint_cost(work, sizes, 60_000) for name, sizes in COST_NETWORKS.items()}
-        results = {"jobs": options.jobs, "undisturbed_s": train_s, "runs": runs, "checkpoints": cost}
+        results = {"jobs": options.jobs, "runs": runs, "checkpoints": cost}
     write_results(options.output, "runs", results)
     (options.output / "runs.md").write_text(page(results))
 
