@@ -28,7 +28,9 @@ from fastspml.weighting import Weighting, as_weighting
 
 logger = logging.getLogger(__name__)
 
-CHUNK_TRIPLETS = 200_000  # judged between two calls of `progress`: some tenths of a second
+CHUNK_TRIPLETS = 200_000  # judged at most between two calls of `progress`: some tenths of a second
+CHUNK_S = 0.5  # a chunk that takes longer, as those of a full metric would, is followed by a smaller one
+FIRST_TRIPLETS = 2_000  # of the first chunk, when it is not known yet how long a triplet takes
 MIN_TRIPLETS_PER_THREAD = {"diagonal": 64, "full": 4}  # fewer are judged faster than threads can meet
 KEPT_SUBGRADIENTS = 2**20  # values a thread keeps of violated triplets; beyond it they are computed again
 TOUCHED_SHARE = 8  # one entry in so many may be listed as touched before a projection looks at all of them
@@ -263,40 +265,40 @@ class Learner(RanksByMetric):
         n_threads = max(1, n_threads)
         settings, work = self._settings(n_tasks), self._work(stacked, state, n_triplets, n_threads)
         features = np.empty(work.values.shape, stacked.indices.dtype) if self.form == "full" else None
-        is_stopped = False
+        violations, chunk_triplets, is_stopped = state.violations, FIRST_TRIPLETS, False
         with _team(n_threads, work.barrier) as run_on_all:
             for stop in stops:
-                violations = [state.violations]
                 while state.iteration < stop and not is_stopped:
-                    last = self._chunk_end(state.iteration, stop, n_triplets)
+                    began = time.perf_counter()
+                    last = self._chunk_end(state.iteration, stop, n_triplets, chunk_triplets)
                     judged, settings = self._judged(settings, state)
-                    chunk = np.zeros((last - state.iteration, state.violations.shape[1]), dtype=np.int64)
+                    violations = _with_room(violations, last)
+                    chunk = violations[state.iteration : last]
                     counters = np.zeros((n_threads, training.N_COUNTERS), dtype=np.int64)
                     state.harmonic = run_on_all(
                         np.uint64(state.iteration + 1), np.uint64(last), stacked, settings, judged, state.totals,
                         state.moments, state.harmonic, work, features, chunk, counters,
                     )  # fmt: skip
                     self._check_finite(counters)
-                    state.iteration = last
-                    violations.append(chunk)
+                    state.iteration, state.violations = last, violations[:last]
                     for name, column in WORK_COUNTERS.items():
                         state.work[name] += int(counters[:, column].sum())
                     if self.form == "full" and not self._projects_sums and self._is_projection_due(last):
                         self._project_totals(state)
-                    if progress is not None:
+                    chunk_triplets = _next_chunk(chunk_triplets, time.perf_counter() - began)
+                    if progress is not None:  # the state is whole here: it can be looked at and saved
                         elapsed_s = time.perf_counter() - started
                         violated_share = float(chunk.mean()) / self.batch_size
                         record = Progress(last, self.n_iters, elapsed_s, dict(state.work), chunk, violated_share)
                         is_stopped = bool(progress(record))
-                state.violations = np.concatenate(violations)
                 self._set_learned()
                 yield self
                 if is_stopped:
                     return
 
-    def _chunk_end(self, iteration: int, stop: int, n_triplets: int) -> int:
+    def _chunk_end(self, iteration: int, stop: int, n_triplets: int, chunk_triplets: int) -> int:
         """Return the last iteration of the next chunk; a full metric is projected in Python, between chunks."""
-        last = min(stop, iteration + max(1, CHUNK_TRIPLETS // n_triplets))
+        last = min(stop, iteration + max(1, min(chunk_triplets, CHUNK_TRIPLETS) // n_triplets))
         every = self._projection_interval
         if self.form == "full" and every:
             if self._projects_sums and iteration and iteration % every == 0:
@@ -498,6 +500,25 @@ def _add_to_diagonal(matrix: np.ndarray, value: float) -> None:
 
 def _projected(part: np.ndarray) -> np.ndarray:
     return np.maximum(part, 0.0) if part.ndim == 1 else project_psd(part)
+
+
+# ---- chunks of iterations -------------------------------------------------------------------------------------------
+
+
+def _next_chunk(n_triplets: int, seconds: float) -> int:
+    """Return how many triplets the chunk after one that took so long should have; no bit depends on it."""
+    if seconds > CHUNK_S:
+        return max(1, n_triplets // 2)
+    return n_triplets * 2 if seconds < CHUNK_S / 4 and n_triplets < CHUNK_TRIPLETS else n_triplets
+
+
+def _with_room(violations: np.ndarray, n_iters: int) -> np.ndarray:
+    """Return counts with zeros for at least so many iterations; growing twofold costs little, however often."""
+    if n_iters <= len(violations):
+        return violations
+    roomy = np.zeros((max(n_iters, 2 * len(violations)), violations.shape[1]), dtype=np.int64)
+    roomy[: len(violations)] = violations
+    return roomy
 
 
 # ---- the machine ----------------------------------------------------------------------------------------------------

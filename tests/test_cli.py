@@ -6,18 +6,14 @@ import csv
 import io
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 
 import fastspml as fs
-from fastspml import runs
 from fastspml.cli import COMMANDS, main
 from fastspml.cli.train import KEYS
+from fastspml.runs import config as configs
 
 VOCABULARY = [f"word{f}" for f in range(60)]
 
@@ -129,11 +125,13 @@ def test_info_of_a_model_and_a_run(capsys, run_folder):
 
 
 def test_train_leaves_a_run(run_folder):
-    assert sorted(os.listdir(run_folder)) == ["config.toml", "history.jsonl", "model.h5", "versions.json"]
+    assert sorted(os.listdir(run_folder)) == [
+        "config.toml", "history.jsonl", "lock", "log.jsonl", "model.h5", "versions.json",
+    ]  # fmt: skip
     model = fs.load_model(run_folder / "model.h5")
     assert model.n_iters_ == 400
     assert [len(nodes) for nodes in model.hidden_nodes_] == [18, 18]
-    assert runs.read_config(run_folder / "config.toml")["weighting"] == "tfidf"
+    assert configs.read_config(run_folder / "config.toml")["weighting"] == "tfidf"
 
 
 def test_a_configuration_and_flags(capsys, file, tmp_path):
@@ -157,7 +155,7 @@ def test_the_example_is_a_configuration(capsys, file, tmp_path):
 
 
 def test_every_parameter_is_a_flag():
-    assert set(KEYS) == set(runs.known_keys("MTSPML")) | set(runs.known_keys("SPML"))
+    assert set(KEYS) == set(configs.known_keys("MTSPML")) | set(configs.known_keys("SPML"))
 
 
 def test_evaluate_scores_exactly_the_hidden_nodes(capsys, run_folder, file):
@@ -289,27 +287,3 @@ def test_unknown_keys_name_the_nearest(tmp_path, capsys, file):
     assert "unknown key 'n_iter' for a MTSPML run; did you mean 'n_iters'?" in err
     config.write_text("networks = [")
     assert "is not valid TOML" in run(capsys, "train", config, "-o", tmp_path / "run")[2]
-
-
-def test_a_signal_stops_with_75_and_the_same_command_goes_on(file, tmp_path):
-    folder = tmp_path / "run"
-    command = [
-        sys.executable, "-m", "fastspml", "train", "--networks", str(file), "--n-iters", "400000", "-o", str(folder),
-    ]  # fmt: skip
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    history = folder / "history.jsonl"
-    while not history.exists() and process.poll() is None:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 75, err
-    assert "stopped by SIGTERM after iteration" in err
-    other = subprocess.run([*command, "--seed", "7"], capture_output=True, text=True)
-    assert other.returncode == 1
-    assert "holds a run with another configuration; seed differ" in other.stderr
-    assert subprocess.run(command, capture_output=True).returncode == 0
-    got = fs.load_model(folder / "model.h5")
-    split = fs.split_networks(fs.read_networks(file))
-    expected = fs.MTSPML(n_iters=400_000).fit([part.train for part in split])
-    assert np.array_equal(got.state_.totals, expected.state_.totals)
-    assert not (folder / "checkpoint.h5").exists()

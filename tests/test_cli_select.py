@@ -13,7 +13,7 @@ import pytest
 
 import fastspml as fs
 from fastspml.cli import main
-from fastspml.runs import read_config
+from fastspml.runs.config import read_config
 
 GRID = ["--grid", "reg=[0.1,0.01]", "--grid", "margin=[0.5,1]", "--grid", "n-iters=[20,40]"]
 

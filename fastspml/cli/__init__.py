@@ -12,7 +12,6 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
 
 from fastspml import __version__
 
@@ -25,6 +24,7 @@ COMMANDS = {
     "info": "show what a file of networks or a model holds",
     "convert": "change the layout of a file of networks, or to and from .h5ad",
     "train": "train a model as configured, into a run folder",
+    "runs": "list runs: state, progress, AUC, time left",
     "select": "choose parameters by cross-validation, and train with the best",
     "evaluate": "score a run's hidden nodes",
     "predict": "predict the links of unseen nodes",
@@ -56,24 +56,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = build_parser().parse_args(arguments)
     except SystemExit as stop:  # argparse has printed help (0) or what is wrong with the usage (2)
         return int(stop.code or 0)
+    tell = _tell_json if getattr(options, "log_json", False) else _tell
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = _warn  # type: ignore[assignment]
+            warnings.showwarning = lambda message, *where: tell("warning", str(message))
             return int(options.run(options) or DONE)
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except KeyboardInterrupt:
-        return _failed("interrupted.")
+        tell("failed", "interrupted.")
     except (ValueError, TypeError, OSError, MemoryError, ArithmeticError) as error:
-        return _failed(str(error) or type(error).__name__)
-
-
-def _warn(message: Warning | str, *where: Any) -> None:
-    print(f"fastspml: {message}", file=sys.stderr)
-
-
-def _failed(reason: str) -> int:
-    print(f"fastspml: {' '.join(reason.split())}", file=sys.stderr)
+        tell("failed", str(error) or type(error).__name__)
     return FAILED
+
+
+def _tell(event: str, message: str) -> None:
+    print(f"fastspml: {' '.join(message.split())}", file=sys.stderr)
+
+
+def _tell_json(event: str, message: str) -> None:
+    from fastspml.cli.output import say_json
+
+    say_json({"event": event, "message": " ".join(message.split())})

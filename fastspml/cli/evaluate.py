@@ -19,7 +19,7 @@ def run(options: argparse.Namespace) -> None:
     from fastspml.evaluate import hidden_quality
     from fastspml.leaks import check_leaks
     from fastspml.network import split_at
-    from fastspml.runs import networks_of, open_run
+    from fastspml.runs.training import networks_of, open_run
 
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)

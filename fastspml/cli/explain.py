@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _show_words(options: argparse.Namespace) -> None:
     from fastspml.evaluate import learned_metrics
-    from fastspml.runs import open_run
+    from fastspml.runs.training import open_run
 
     model, _ = open_run(options.path)
     metrics = {title: metric for title, metric in learned_metrics(model) if options.task in (None, title)}
@@ -56,7 +56,7 @@ def print_words(tops: dict[str, Any]) -> None:
 def _explain_pair(options: argparse.Namespace) -> None:
     from fastspml.cli.predict import task_position
     from fastspml.evaluate import metric_of
-    from fastspml.runs import networks_of, open_run
+    from fastspml.runs.training import networks_of, open_run
 
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)

@@ -82,7 +82,7 @@ def _linked_nodes(network: Network) -> set[Any]:
 
 def _show_model(options: argparse.Namespace) -> None:
     from fastspml.metric import Metric
-    from fastspml.runs import open_run
+    from fastspml.runs.training import open_run
 
     model, _ = open_run(options.file)
     if isinstance(model, Metric):

@@ -6,17 +6,23 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fastspml.learner import Progress
 
-SECONDS_BETWEEN_LINES = 60.0
+SECONDS_TO_FIRST_LINE, SECONDS_BETWEEN_LINES = 3.0, 60.0
 
 
 def say(text: str) -> None:
     """Tell the user something that is not a result."""
     print(text, file=sys.stderr, flush=True)
+
+
+def say_json(line: dict[str, Any]) -> None:
+    """Tell a machine something that is not a result: a line of JSON on standard error."""
+    say(json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **line}))
 
 
 def print_json(value: Any) -> None:
@@ -54,11 +60,20 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and value != value else value
 
 
-def progress_shower(label: str) -> tuple[Callable[[Progress], None], Callable[[], None]]:
-    """Return a `progress` callable and what ends it: a bar on a terminal, a line a minute otherwise."""
-    if sys.stderr.isatty():
+def duration(seconds: float) -> str:
+    """Return a time as people say it."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 100 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def progress_shower(label: str, as_json: bool = False) -> tuple[Callable[[Progress], None], Callable[[], None]]:
+    """Return a `progress` callable and what ends it: a bar on a terminal, otherwise, or as JSON, a line a minute."""
+    if sys.stderr.isatty() and not as_json:
         return _bar(label)
-    return _lines(label)
+    return _lines(label, as_json)
 
 
 def report_shower() -> tuple[Callable[[str, int, int | None], None], Callable[[], None]]:
@@ -89,26 +104,48 @@ def report_shower() -> tuple[Callable[[str, int, int | None], None], Callable[[]
 def _bar(label: str) -> tuple[Callable[[Progress], None], Callable[[], None]]:
     from tqdm import tqdm
 
-    bar = tqdm(desc=label, unit=" it", file=sys.stderr, leave=False, dynamic_ncols=True)
+    bar: Any = None
 
     def show(record: Progress) -> None:
-        bar.total = record.n_iters
+        nonlocal bar
+        if bar is None:  # a run that goes on is not at zero, and its pace is that of what it does now
+            bar = tqdm(
+                desc=label, unit=" it", file=sys.stderr, leave=False, dynamic_ncols=True,
+                total=record.n_iters, initial=record.iteration - len(record.violations),
+            )  # fmt: skip
         bar.set_postfix(violated=f"{record.violated_share:.0%}", refresh=False)
         bar.update(record.iteration - bar.n)
 
-    return show, bar.close
+    return show, lambda: bar and bar.close()
 
 
-def _lines(label: str) -> tuple[Callable[[Progress], None], Callable[[], None]]:
-    last = time.monotonic()
+def _lines(label: str, as_json: bool) -> tuple[Callable[[Progress], None], Callable[[], None]]:
+    due, begun = time.monotonic() + SECONDS_TO_FIRST_LINE, None
 
     def show(record: Progress) -> None:
-        nonlocal last
-        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
+        nonlocal due, begun
+        if begun is None:  # the first chunk may have been compiled, so the pace is that of the others
+            begun = record.iteration, record.elapsed_s
+        if time.monotonic() < due:
+            return
+        due = time.monotonic() + SECONDS_BETWEEN_LINES
+        n_timed, seconds = record.iteration - begun[0], record.elapsed_s - begun[1]
+        left_s = seconds / n_timed * (record.n_iters - record.iteration) if n_timed else None
+        if as_json:
+            say_json(
+                {
+                    "event": "progress",
+                    "iteration": record.iteration,
+                    "n_iters": record.n_iters,
+                    "violated_share": record.violated_share,
+                    "elapsed_s": round(record.elapsed_s, 3),
+                    "left_s": None if left_s is None else round(left_s, 3),
+                }
+            )
+        else:
             say(
-                f"{label}: iteration {record.iteration:,} of {record.n_iters:,}, "
-                f"{record.violated_share:.0%} violated, {record.elapsed_s:.0f} s"
+                f"{label}: iteration {record.iteration:,} of {record.n_iters:,}, {record.violated_share:.0%} violated, "
+                f"{duration(record.elapsed_s)}" + ("" if left_s is None else f", about {duration(left_s)} left")
             )
 
     return show, lambda: None

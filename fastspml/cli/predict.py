@@ -32,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from fastspml.runs import networks_of, open_run
+    from fastspml.runs.training import networks_of, open_run
 
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)

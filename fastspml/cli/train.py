@@ -1,13 +1,15 @@
-"""Train a model as configured by a TOML file and flags (flags win), into a new run folder; a stopped run goes on."""
+"""Train a model as configured by a TOML file and flags (flags win), into a run folder. SIGTERM, Ctrl-C and SIGUSR1 let
+it save and exit with 75; the same command goes on with a run that was stopped or killed, and gives the same bits."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from fastspml.cli import RESUMABLE
-from fastspml.cli.output import print_json, progress_shower, say
+from fastspml.cli.output import print_json, progress_shower, say, say_json
 
 # Every key of a configuration is a flag too. They are named here, and not asked of the models, so that --help needs no
 # compiler; a test holds both together.
@@ -31,7 +33,14 @@ KEYS = {
     "weighting": "tfidf, none, binary, l1 or l2: the model weights plain counts",
     "seed": "seed of the draws",
     "n_threads": "threads for large batches",
+    "checkpoint_minutes": "save so often, 0 for never (default: 5)",
+    "checkpoint_iters": "save after so many iterations, 0 for never (default: 0)",
+    "keep_checkpoints": "checkpoints to keep (default: 2)",
+    "auc_nodes": "hidden nodes of a task for the history's AUC, 0 for none (default: 200)",
 }
+
+# What only training asks for.
+TRAINING_KEYS = ("checkpoint_minutes", "checkpoint_iters", "keep_checkpoints", "auc_nodes")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,41 +48,48 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="RUN", help="run folder to make, or to go on with")
     parser.add_argument("--example", action="store_true", help="print a commented configuration and stop")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    add_keys(parser)
+    parser.add_argument("--log-json", action="store_true", help="progress and events as JSON lines on standard error")
+    add_keys(parser, KEYS)
 
 
-def add_keys(parser: argparse.ArgumentParser) -> None:
-    """Make every key of a configuration a flag."""
+def add_keys(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
+    """Make keys of a configuration flags."""
     keys = parser.add_argument_group("keys of the configuration")
-    for key, summary in KEYS.items():
-        keys.add_argument(f"--{key.replace('_', '-')}", dest=key, metavar="VALUE", help=summary, type=as_value)
+    for key in names:
+        keys.add_argument(f"--{key.replace('_', '-')}", dest=key, metavar="VALUE", help=KEYS[key], type=as_value)
 
 
 def configured(options: argparse.Namespace) -> dict[str, Any]:
     """Return the configuration that the file and, above it, the flags give."""
-    from fastspml import runs
+    from fastspml.runs.config import read_config, resolve
 
-    settings = runs.read_config(options.config) if options.config else {}
-    return runs.resolve(settings | {key: getattr(options, key) for key in KEYS if getattr(options, key) is not None})
+    settings = read_config(options.config) if options.config else {}
+    given = {key: getattr(options, key, None) for key in KEYS}
+    return resolve(settings | {key: value for key, value in given.items() if value is not None})
 
 
 def run(options: argparse.Namespace) -> int | None:
-    from fastspml import runs
-
     if options.example:
-        print(runs.EXAMPLE, end="")
+        from fastspml.runs.config import EXAMPLE
+
+        print(EXAMPLE, end="")
         return None
     if options.output is None:
         raise ValueError("no run folder was named; give -o RUN.")
-    config = configured(options)
-    show, close = progress_shower("training")
-    try:
-        model: Any = runs.train(config, options.output, show)
-    except runs.Stopped as stopped:
-        say(f"fastspml: {stopped}")
-        return RESUMABLE
-    finally:
-        close()
+    from fastspml.runs.signals import noted_signals
+
+    with noted_signals():  # from here on a scheduler's signal ends in 75, also while libraries and networks are loaded
+        from fastspml.runs.training import Stopped, train
+
+        show, close = progress_shower("training", options.log_json)
+        try:
+            model: Any = train(
+                configured(options), options.output, show, say_json if options.log_json else _say_message
+            )
+        except Stopped:
+            return RESUMABLE
+        finally:
+            close()
     result = {
         "run": str(options.output),
         "iterations": model.n_iters_,
@@ -88,6 +104,11 @@ def run(options: argparse.Namespace) -> int | None:
             f"{result['violated'] / result['triplets']:.0%} of them violated"
         )
     return None
+
+
+def _say_message(event: dict[str, Any]) -> None:
+    if "message" in event:
+        say(f"fastspml: {event['message']}")
 
 
 def as_value(text: str) -> Any:

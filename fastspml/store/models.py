@@ -55,8 +55,28 @@ def save_model(path: str | os.PathLike[str], model: SPML | MTSPML | Metric, over
             _write_learner(file, file.root, "learner", model)
 
 
+def save_checkpoint(path: str | os.PathLike[str], model: Any) -> None:
+    """Save a learner as `progress` sees it in the middle of a fit: what `resume` needs, and no metrics.
+
+    A file that exists is replaced.
+    """
+    with writing(path, overwrite=True) as file:
+        write_format(file, MODEL)
+        _write_learner(file, file.root, "checkpoint", model, with_metrics=False)
+
+
+def load_checkpoint(path: str | os.PathLike[str]) -> Any:
+    """Load what `save_checkpoint` saved, for `resume`; metrics, which may take long to make, are not there."""
+    with reading(path) as file:
+        check_format(file, MODEL)
+        file.verify()
+        return _read_learner(file, file.root, "checkpoint", with_metrics=False)
+
+
 def load_model(path: str | os.PathLike[str]) -> Any:
     """Load what `save_model` saved: the same numbers, bit for bit, and nothing computed anew.
+
+    Of a checkpoint, the metrics are made from the totals.
 
     Returns
     -------
@@ -67,10 +87,15 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         file.verify()
         if file.find(file.root, "metric") is not None:
             return _read_metric(file, file.root, "metric")
+        if file.find(file.root, "checkpoint") is not None:
+            model = _read_learner(file, file.root, "checkpoint", with_metrics=False)
+            with file.checking("the state"):
+                model._set_learned()
+            return model
         return _read_learner(file, file.root, "learner")
 
 
-def _write_learner(file: Writer, parent: Any, name: str, model: Any) -> None:
+def _write_learner(file: Writer, parent: Any, name: str, model: Any, with_metrics: bool = True) -> None:
     group = file.group(parent, name)
     file.text(group, "kind", type(model).__name__)
     file.text(group, "parameters", _to_json(model.get_params()))
@@ -80,7 +105,9 @@ def _write_learner(file: Writer, parent: Any, name: str, model: Any) -> None:
         file.array(group, "n_nodes", np.array(model.n_nodes_, dtype=np.int64))
     if not hasattr(model, "state_"):
         return
-    _check_learned(model)
+    _check_state(model)
+    if with_metrics:
+        _check_metrics(model)
     file.array(group, "n_features", model.n_features_)
     file.texts(group, "task_names", model.task_names_)
     if model.vocabulary_ is not None:
@@ -89,6 +116,8 @@ def _write_learner(file: Writer, parent: Any, name: str, model: Any) -> None:
         if getattr(model, f"{part}_") is not None:
             file.shared(group, part, getattr(model, f"{part}_"), write_weighting)
     _write_state(file, group, "state", model.state_)
+    if not with_metrics:
+        return
     if isinstance(model, SPML):
         _write_metric(file, group, "metric", model.metric_)
         return
@@ -98,7 +127,7 @@ def _write_learner(file: Writer, parent: Any, name: str, model: Any) -> None:
         write_list(file, group, "combined_metrics", model._combined, _write_metric)
 
 
-def _read_learner(file: Reader, parent: Any, name: str) -> Learner:
+def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = True) -> Learner:
     group = file.group(parent, name)
     kind = file.text(group, "kind")
     if kind not in ("SPML", "MTSPML"):
@@ -117,6 +146,11 @@ def _read_learner(file: Reader, parent: Any, name: str) -> Learner:
     model.weighting_ = read_if_there(file, group, "weighting", read_weighting)
     model.network_weighting_ = read_if_there(file, group, "network_weighting", read_weighting)
     model.state_ = _read_state(file, group, "state")
+    with file.checking("the state"):
+        _check_state(model)
+        if not with_metrics:
+            _check_together(model.state_.iteration > 0)
+            return model
     model.n_iters_ = model.state_.iteration
     model.violations_ = model.state_.violations
     if kind == "SPML":
@@ -128,34 +162,48 @@ def _read_learner(file: Reader, parent: Any, name: str) -> Learner:
         has_combined = file.find(group, "combined_metrics") is not None
         model._combined = read_list(file, group, "combined_metrics", _read_metric) if has_combined else None
     with file.checking("the state"):
-        _check_learned(model)
+        _check_metrics(model)
     return model
 
 
-def _check_learned(model: Any) -> None:
+def _check_state(model: Any) -> None:
     """Refuse parts that do not belong together: training would go on with them beyond the end of an array."""
-    state, n_features, n_tasks = model.state_, model.n_features_, len(model.task_names_)
+    state, n_features = model.state_, model.n_features_
     if (state.columns is not None) != (model.form == "full"):
         raise ValueError(f"the model was not fitted with metric={model.form!r}; set that back, or fit it again.")
-    n_metrics, n_pools = (1, 1) if model._is_pooled else (n_tasks + 1, n_tasks)
+    n_metrics, n_pools = _n_metrics(model), 1 if model._is_pooled else len(model.task_names_)
     n_entries = n_features
     if state.columns is not None:
         _check_columns(state.columns, n_features)
         n_entries = len(state.columns) * (len(state.columns) + 1) // 2
-    if not (
-        getattr(model, "n_iters_", None) == state.iteration
-        and state.violations.shape == (state.iteration, n_pools)
+    _check_together(
+        state.violations.shape == (state.iteration, n_pools)
         and state.totals.shape == (n_entries, n_metrics)
         and state.moments.shape in ((0, n_metrics), (n_entries, n_metrics))
-        and len(_metrics(model)) in (n_metrics, n_metrics + n_tasks)
-        and all(metric.n_features == n_features for metric in _metrics(model))
         and (model.vocabulary_ is None or len(model.vocabulary_) == n_features)
         and all(w is None or w.n_features_ == n_features for w in (model.weighting_, model.network_weighting_))
-    ):
+    )
+
+
+def _check_metrics(model: Any) -> None:
+    """Refuse metrics that are not those of the state."""
+    _check_together(
+        getattr(model, "n_iters_", None) == model.state_.iteration
+        and len(_metrics(model)) in (_n_metrics(model), _n_metrics(model) + len(model.task_names_))
+        and all(metric.n_features == model.n_features_ for metric in _metrics(model))
+    )
+
+
+def _check_together(is_so: bool) -> None:
+    if not is_so:
         raise ValueError(
             "the parts of the model do not belong together, as in the middle of a fit or after one that failed; "
             "let progress return True and save then, or fit it again."
         )
+
+
+def _n_metrics(model: Any) -> int:
+    return 1 if model._is_pooled else len(model.task_names_) + 1
 
 
 def _check_columns(columns: np.ndarray, n_features: int) -> None:

@@ -142,6 +142,12 @@ def file_kind(path: str | os.PathLike[str]) -> str:
         return "model" if file.attribute(file.root, "format") == MODEL else "networks"
 
 
+def file_checksum(path: str | os.PathLike[str]) -> str | None:
+    """Return the checksum over all that a file holds, as it stands there; None if fastspml has not written it."""
+    with reading(path) as file:
+        return file.attribute(file.root, "checksum")
+
+
 def _write_network(file: Writer, parent: Any, name: str, network: Network) -> None:
     group = file.group(parent, name, "anndata")
     links, rest = file.group(group, "obsp"), file.group(group, "uns")

@@ -1,0 +1,462 @@
+"""Runs that are killed, stopped, refused, damaged and resumed: real processes, real signals, the same bits."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import fastspml as fs
+from bench.runs import RESUMABLE, bits, command, disturb, finish, start
+from fastspml import learner
+from fastspml.cli import main
+from fastspml.runs import looks
+from fastspml.runs.config import as_toml, read_config, resolve
+from fastspml.runs.folder import Lines
+from fastspml.runs.listing import find_runs, list_run
+from fastspml.runs.signals import noted_signals
+from fastspml.runs.training import Stopped, split, train
+from fastspml.store import load_model, save_checkpoint
+
+KEYS = {"n_iters": 4_000, "batch_size": 50, "average": "true", "checkpoint_iters": 100, "weighting": "tfidf"}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("networks") / "nets.h5"
+    nets = fs.synthetic_networks(n_tasks=3, n_nodes=200, n_features=4_000, words_per_node=12, links_per_node=4)
+    fs.write_networks(path, nets)
+    return path
+
+
+@pytest.fixture(scope="module")
+def undisturbed(file, tmp_path_factory):
+    """The bits of a run that nobody disturbed, and the number of lines in its log."""
+    folder = tmp_path_factory.mktemp("runs") / "undisturbed"
+    assert main(command(file, folder, **KEYS)[3:]) == 0
+    return bits(folder), len(Lines(folder / "log.jsonl").read())
+
+
+@pytest.fixture
+def short(file, monkeypatch):
+    """A configuration of some 20 chunks, for runs within this process."""
+    monkeypatch.setattr(learner, "CHUNK_TRIPLETS", 600)
+    return resolve({"networks": str(file), "n_iters": 400, "checkpoint_iters": 1, "keep_checkpoints": 3})
+
+
+def stop_at(iteration, number=signal.SIGTERM):
+    """Return a `progress` that sends this process a signal."""
+
+    def progress(record):
+        if record.iteration == iteration:
+            os.kill(os.getpid(), number)
+
+    return progress
+
+
+def stopped(config, folder, iteration=200):
+    with pytest.raises(
+        Stopped, match=f"stopped by SIGTERM after iteration {iteration} of 400; the same command goes on"
+    ):
+        train(config, folder, stop_at(iteration))
+    return folder
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+# ---- killed, stopped, resumed ----
+
+
+def test_a_run_killed_again_and_again_has_the_same_bits(file, undisturbed, tmp_path):
+    expected, n_lines = undisturbed
+    rng, folder, n_killed = random.Random(1), tmp_path / "run", 0
+    for kill in range(4):
+        arguments = command(file, folder, **KEYS, n_threads=1 + kill % 2)
+        n_killed += disturb(arguments, folder, signal.SIGKILL, rng.uniform(0, 0.2), 1 + kill * n_lines // 8) is not None
+    finish(command(file, folder, **KEYS))
+    assert n_killed >= 1
+    assert bits(folder) == expected
+    assert names(folder) == ["config.toml", "history.jsonl", "lock", "log.jsonl", "model.h5", "versions.json"]
+
+
+def test_signals_stop_with_75_and_threads_do_not_show(file, undisturbed, tmp_path):
+    folder, log = tmp_path / "run", Lines(tmp_path / "run" / "log.jsonl")
+    for number, n_threads in ((signal.SIGTERM, 2), (signal.SIGUSR1, 1)):
+        process = start(command(file, folder, **KEYS, n_threads=n_threads), folder)
+        process.send_signal(number)
+        _, err = process.communicate()
+        assert process.returncode == RESUMABLE, err
+        assert f"stopped by {number.name} after iteration" in err
+        assert log.read()[-1]["event"] == "stopped"
+        assert list_run(folder).state == "stopped"
+    assert read_config(folder / "config.toml")["n_threads"] == 1
+    finish(command(file, folder, **KEYS, n_threads=2))
+    assert bits(folder) == undisturbed[0]
+
+
+def test_a_second_run_in_the_folder_is_refused_until_the_first_is_gone(file, tmp_path, capsys):
+    folder = tmp_path / "run"
+    arguments = command(file, folder, n_iters=50_000_000)
+    process = start(arguments, folder)
+    assert main(arguments[3:]) == 1
+    err = capsys.readouterr().err
+    assert f"is in use by process {process.pid} on {os.uname().nodename}, since 2" in err
+    assert main(["runs", str(tmp_path), "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)[0]
+    assert (listed["state"], listed["pid"]) == ("running", process.pid)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.communicate()
+    assert list_run(folder).state == "stopped"  # the lock went with the process, though the file is still there
+    assert (folder / "lock").exists()
+
+
+@pytest.mark.parametrize("n_before", [0, 3])
+def test_signals_before_training_stop_it_too(short, tmp_path, n_before):
+    folder = tmp_path / "run"
+    if n_before:
+        stopped(short, folder)
+    with noted_signals() as caught:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        with pytest.raises(Stopped, match="stopped by SIGUSR1 before training"):
+            train(short, folder)
+    assert caught == ["SIGUSR1"]
+    assert train(short, folder).n_iters_ == 400
+
+
+def test_a_second_interrupt_is_not_waited_for(short, tmp_path):
+    def progress(record):
+        if record.iteration == 200:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(short, tmp_path / "run", progress)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert Lines(tmp_path / "run" / "log.jsonl").read()[-1]["reason"] == "KeyboardInterrupt"
+    assert train(short, tmp_path / "run").n_iters_ == 400
+
+
+def test_in_another_thread_signals_are_left_alone():
+    before, seen = signal.getsignal(signal.SIGTERM), []
+
+    def look():
+        with noted_signals():
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert seen == [before]
+
+
+@pytest.mark.parametrize("form", ["diagonal", "full"])
+@pytest.mark.parametrize("model", ["SPML", "MTSPML"])
+def test_what_progress_saves_goes_on_with_the_same_bits(networks, tmp_path, monkeypatch, model, form):
+    monkeypatch.setattr(learner, "CHUNK_TRIPLETS", 100)
+    make = getattr(fs, model)
+    expected = make(n_iters=60, average=True, metric=form).fit(networks)
+    seen = make(n_iters=60, average=True, metric=form)
+    path = tmp_path / "checkpoint.h5"
+
+    def progress(record):
+        assert len(seen.state_.violations) == seen.state_.iteration == record.iteration
+        if record.iteration in (20, 30):
+            save_checkpoint(path, seen)
+
+    seen.fit(networks, progress)
+    loaded = load_model(path)
+    assert loaded.n_iters_ == 30
+    shorter = make(n_iters=30, average=True, metric=form).fit(networks)
+    assert np.array_equal(loaded.metric_for(1).diagonal_entries, shorter.metric_for(1).diagonal_entries)
+    got = loaded.resume(networks)
+    assert np.array_equal(got.state_.totals, expected.state_.totals)
+    assert np.array_equal(got.violations_, expected.violations_)
+    assert got.state_.work == expected.state_.work
+
+
+def test_slow_chunks_become_smaller():
+    assert learner._next_chunk(1_000, 2 * learner.CHUNK_S) == 500
+    assert learner._next_chunk(1_000, learner.CHUNK_S / 2) == 1_000
+    assert learner._next_chunk(1_000, learner.CHUNK_S / 8) == 2_000
+    assert learner._next_chunk(learner.CHUNK_TRIPLETS, 0.0) == learner.CHUNK_TRIPLETS
+    assert learner._next_chunk(1, 100.0) == 1
+
+
+# ---- checkpoints ----
+
+
+def test_the_last_checkpoints_are_kept_and_a_damaged_one_is_passed_over(short, tmp_path):
+    expected = train(short, tmp_path / "whole").state_.totals
+    folder, events = stopped(short, tmp_path / "run"), []
+    checkpoints = sorted((folder / "checkpoints").iterdir())
+    assert [int(path.stem) for path in checkpoints] == [160, 180, 200]
+    raw = bytearray(checkpoints[-1].read_bytes())
+    raw[len(raw) // 2] ^= 1
+    checkpoints[-1].write_bytes(raw)
+    checkpoints[-2].write_bytes(checkpoints[-2].read_bytes()[:1000])  # torn
+    (folder / "checkpoints" / ".fastspml-0123.partial").write_bytes(b"left by a writer that was killed")
+    (folder / ".fastspml-4567.partial").write_bytes(b"")
+    got = train(short, folder, tell=events.append)
+    messages = [event["message"] for event in events if "message" in event]
+    assert messages[0].startswith("checkpoint 000000000000200.h5 cannot be used, the one before it is tried: ")
+    assert "going on after iteration 160 of 400" in messages
+    assert np.array_equal(got.state_.totals, expected)
+    assert [line["iteration"] for line in Lines(folder / "history.jsonl").read()] == list(range(20, 401, 20))
+    assert names(folder / "checkpoints") == ["000000000000180.h5.damaged", "000000000000200.h5.damaged"]
+    assert not list(folder.glob(".*"))
+
+
+def test_if_all_are_damaged_nothing_is_started_over_unasked(short, tmp_path):
+    folder = stopped(short, tmp_path / "run")
+    for path in (folder / "checkpoints").iterdir():
+        path.write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="none of the 3 checkpoints in .* can be read"):
+        train(short, folder)
+    assert list_run(folder).state == "failed"
+    shutil.rmtree(folder / "checkpoints")
+    assert train(short, folder).n_iters_ == 400
+
+
+def test_checkpoints_by_minutes(short, tmp_path, monkeypatch):
+    config = short | {"checkpoint_iters": 0, "checkpoint_minutes": 1e-9, "auc_nodes": 0}
+    train(config, tmp_path / "run")
+    assert "checkpoint" in [line["event"] for line in Lines(tmp_path / "run" / "log.jsonl").read()]
+    train(config | {"checkpoint_minutes": 0}, tmp_path / "other")
+    assert [line["event"] for line in Lines(tmp_path / "other" / "log.jsonl").read()] == ["started", "finished"]
+
+
+# ---- what can go wrong with a folder ----
+
+
+def test_a_full_disk_costs_a_sentence_and_no_checkpoint(short, tmp_path, capsys):
+    folder = stopped(short, tmp_path / "run")
+    before = {path.name: path.read_bytes() for path in (folder / "checkpoints").iterdir()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    arguments = ["train", "-o", str(folder), *(f"--{key.replace('_', '-')}={value}" for key, value in flags(short))]
+    try:  # no file may grow beyond this, as on a disk that has just this room
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+        assert main(arguments) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    err = capsys.readouterr().err.splitlines()[-1]
+    assert "could not be written: " in err
+    assert before == {path.name: path.read_bytes() for path in (folder / "checkpoints").iterdir()}
+    assert (list_run(folder).state, list_run(folder).iteration) == ("failed", 220)
+    assert train(short, folder).n_iters_ == 400
+
+
+def flags(config):
+    return [
+        (key, json.dumps(value) if isinstance(value, bool) else value)
+        for key, value in config.items()
+        if value is not None and key != "model"
+    ]
+
+
+def test_a_folder_that_becomes_read_only(short, tmp_path, monkeypatch):
+    folder = stopped(short, tmp_path / "run")
+    before = names(folder / "checkpoints")
+    replace = os.replace
+
+    def refuse(source, target):
+        if str(target).endswith(".h5"):
+            raise OSError(errno.EROFS, "Read-only file system")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="could not be written: .*Read-only file system; see to it and try again"):
+        train(short, folder)
+    assert names(folder / "checkpoints") == before
+    monkeypatch.undo()
+    monkeypatch.setattr(
+        os, "open", lambda *a, **k: (_ for _ in ()).throw(PermissionError(errno.EACCES, "Permission denied"))
+    )
+    with pytest.raises(OSError, match="run cannot be written to: Permission denied; see to it or choose another one"):
+        train(short, folder)
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_folder_that_vanishes(short, tmp_path, is_replaced):
+    folder = tmp_path / "run"
+
+    def progress(record):
+        if record.iteration == 200:
+            shutil.rmtree(folder)
+            if is_replaced:
+                folder.mkdir()
+                (folder / "lock").write_text("of another run")
+
+    with pytest.raises(FileNotFoundError, match="has vanished or was replaced during the run"):
+        train(short, folder, progress)
+    assert not folder.exists() or names(folder) == ["lock"]
+
+
+def test_what_a_kill_before_the_beginning_leaves_is_no_hindrance(short, tmp_path):
+    folder = tmp_path / "run"
+    (folder / "checkpoints").mkdir(parents=True)
+    (folder / "lock").write_text('{"host": "gone", "pid": 1, "since": "1970"}\n')
+    (folder / ".fastspml-89ab.partial").write_text("seed = ")
+    assert train(short, folder).n_iters_ == 400
+
+
+def test_a_wrong_parameter_leaves_no_run_behind(file, tmp_path, capsys):
+    arguments = ["train", "--networks", str(file), "--n-iters", "10", "-o", str(tmp_path / "run")]
+    assert main([*arguments, "--task-reg", "[1, 2]"]) == 1
+    assert "task_reg" in capsys.readouterr().err
+    assert find_runs(tmp_path) == []
+    assert main(arguments) == 0
+
+
+# ---- configurations ----
+
+
+def test_only_keys_that_change_the_result_are_held_against_a_run(short, tmp_path):
+    folder = stopped(short, tmp_path / "run")
+    with pytest.raises(ValueError, match="holds a run with another configuration; margin, seed differ"):
+        train(short | {"seed": 7, "margin": 0.5}, folder)
+    free = {"n_threads": 2, "checkpoint_iters": 50, "checkpoint_minutes": 9.5, "keep_checkpoints": 1, "auc_nodes": 5}
+    train(short | free, folder)
+    assert resolve(read_config(folder / "config.toml")) == short | free
+
+
+def test_a_finished_run_says_so_and_is_left_as_it_is(short, tmp_path):
+    folder, events = tmp_path / "run", []
+    model = train(short, folder)
+    before = (folder / "model.h5").stat().st_mtime_ns
+    again = train(short | {"n_threads": 2}, folder, tell=events.append)
+    assert np.array_equal(again.state_.totals, model.state_.totals)
+    assert "is finished already; nothing was done" in events[0]["message"]
+    assert (folder / "model.h5").stat().st_mtime_ns == before
+    with pytest.raises(FileExistsError, match="holds a finished run; name another folder, or remove it: seed differs"):
+        train(short | {"seed": 1}, folder)
+
+
+def test_other_networks_or_versions(short, file, tmp_path):
+    copy = tmp_path / "nets.h5"
+    shutil.copy(file, copy)
+    config, events = short | {"networks": str(copy)}, []
+    folder = stopped(config, tmp_path / "run")
+    nets = fs.read_networks(file)
+    fs.write_networks(copy, nets[::-1], overwrite=True)
+    with pytest.raises(ValueError, match="nets.h5 has changed since the run in .* was begun; restore it"):
+        train(config, folder)
+    fs.write_networks(copy, nets, overwrite=True)
+    versions = folder / "versions.json"
+    versions.write_text(json.dumps(json.loads(versions.read_text()) | {"numba": "0.1"}))
+    train(config, folder, tell=events.append)
+    assert "begun with other versions, so its bits may differ: numba" in events[0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("checkpoint_minutes", -1, "checkpoint_minutes must be a number from 0, got -1"),
+        ("checkpoint_iters", 1.5, "checkpoint_iters must be an integer from 0, got 1.5"),
+        ("keep_checkpoints", 0, "keep_checkpoints must be an integer from 1, got 0"),
+        ("auc_nodes", True, "auc_nodes must be an integer from 0, got True"),
+        ("undirected", "yes", "undirected must be true or false, got 'yes'"),
+        ("networks", 5, "networks must be the name of a file, got 5"),
+        ("keep_checkpoint", 5, "unknown key 'keep_checkpoint' for a MTSPML run; did you mean 'keep_checkpoints'?"),
+    ],
+)
+def test_keys_of_a_run_are_checked(key, value, sentence):
+    with pytest.raises(ValueError, match="(?s)" + sentence.replace("?", r"\?")):
+        resolve({"networks": "nets.h5", key: value})
+
+
+def test_a_configuration_survives_its_file(tmp_path):
+    config = resolve({"networks": 'Ünïcode "☃".h5', "task_reg": [1e-5, 2.5e-7], "margin": 1 / 3, "seed": 2**63})
+    (tmp_path / "config.toml").write_text(as_toml(config), encoding="utf-8")
+    assert resolve(read_config(tmp_path / "config.toml")) == config
+
+
+# ---- watching ----
+
+
+@pytest.mark.parametrize("model", ["SPML", "MTSPML"])
+def test_looks_are_those_of_the_model(file, tmp_path, monkeypatch, model):
+    config = resolve({"networks": str(file), "n_iters": 300, "model": model, "weighting": "tfidf", "auc_nodes": 1000})
+    learned = train(config, tmp_path / "run")
+    line = Lines(tmp_path / "run" / "history.jsonl").read()[-1]
+    networks, training, hidden = split(config)
+    aucs = [np.nanmean(fs.link_auc(learned, net, nodes)) for net, nodes in zip(networks, hidden, strict=True)]
+    assert line["task_aucs"] == pytest.approx(aucs)
+    assert line["auc"] == pytest.approx(np.mean(aucs))
+    exact = learned.objective(training)
+    drawn = learned.objective(training, n_triplets=looks.N_TRIPLETS)
+    assert line["objective"] == pytest.approx(
+        drawn if model == "MTSPML" else exact, rel=1e-9 if model == "MTSPML" else 0.2
+    )
+    monkeypatch.setattr(looks, "MOST_CANDIDATES", 150)
+    sampled = looks.Looks(networks, training, hidden, 20, seed=0).at(learned)
+    assert sampled["auc"] == pytest.approx(line["auc"], abs=0.15)
+
+
+def test_runs_are_listed(short, file, tmp_path, capsys):
+    stopped(short, tmp_path / "b" / "stopped")
+    train(short, tmp_path / "a")
+    net = fs.read_networks(file)[0]
+    fs.write_networks(tmp_path / "huge.h5", fs.Network(net.features.astype(np.float64) * 1e120, net.adjacency))
+    with pytest.raises(FloatingPointError):
+        train(short | {"networks": str(tmp_path / "huge.h5"), "common_reg": 1e-300}, tmp_path / "c")
+    assert main(["runs", str(tmp_path), "--json"]) == 0
+    finished, halted, failed = json.loads(capsys.readouterr().out)
+    assert [run["state"] for run in (finished, halted, failed)] == ["finished", "stopped", "failed"]
+    assert (halted["iteration"], halted["n_iters"]) == (200, 400)
+    assert halted["left_s"] > 0
+    assert finished["left_s"] is None
+    assert 0 < finished["auc"] <= finished["best_auc"] <= 1
+    assert "metric is not finite" in failed["reason"]
+    assert main(["runs", str(tmp_path)]) == 0
+    assert "200 of 400" in capsys.readouterr().out
+    assert main(["runs", str(tmp_path / "a")]) == 0
+    assert main(["runs", str(tmp_path / "nowhere")]) == 1
+    (tmp_path / "none").mkdir()
+    assert main(["runs", str(tmp_path / "none")]) == 0
+    assert "there are no runs" in capsys.readouterr().err
+
+
+def test_listing_needs_no_compiler(tmp_path):
+    program = f"import sys; from fastspml.cli import main; main(['runs', {str(tmp_path)!r}]); main(['train', '--example']); print([m for m in ('numba', 'numpy') if m in sys.modules])"
+    got = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert got.stdout.strip().endswith("[]")
+
+
+def test_lines_for_machines_and_people(short, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("fastspml.cli.output.SECONDS_TO_FIRST_LINE", 0.0)
+    arguments = ["train", *(f"--{key.replace('_', '-')}={value}" for key, value in flags(short))]
+    assert main([*arguments, "-o", str(tmp_path / "a"), "--log-json"]) == 0
+    events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [event["event"] for event in events if event["event"] != "checkpoint"] == ["started", "progress", "finished"]
+    assert all("time" in event for event in events)
+    assert main([*arguments, "-o", str(tmp_path / "a"), "--seed", "3", "--log-json"]) == 1
+    failure = json.loads(capsys.readouterr().err)
+    assert failure["event"] == "failed"
+    assert failure["message"].endswith("seed differs.")
+    assert main([*arguments, "-o", str(tmp_path / "b")]) == 0
+    assert "training: iteration 20 of 400, " in capsys.readouterr().err
+
+
+def test_a_torn_line_is_passed_over(tmp_path):
+    lines = Lines(tmp_path / "log.jsonl")
+    assert lines.read() == []
+    lines.append({"event": "started"})
+    with open(lines.path, "a") as file:
+        file.write('{"event": "che')
+    lines.append({"event": "finished"})
+    assert [line["event"] for line in lines.read()] == ["started", "finished"]
+    lines.keep(lambda line: line["event"] == "finished")
+    assert lines.path.read_text() == '{"event": "finished"}\n'
