@@ -169,8 +169,10 @@ def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, fe
                     )  # fmt: skip
                 else:
                     if not is_kept:
-                        row_diff(stack.indptr, stack.indices, stack.data, i, l, features[holder], values, at)
-                        row_diff(stack.indptr, stack.indices, stack.data, i, j, features[holder], values, at + n_linked)
+                        n_linked = row_diff(stack.indptr, stack.indices, stack.data, i, l, features[holder], values, at)
+                        n_unlinked = row_diff(
+                            stack.indptr, stack.indices, stack.data, i, j, features[holder], values, at + n_linked
+                        )
                     n_entries += add_full(
                         features[holder], values, at, n_linked, n_unlinked, first, last, own, share, harmonic, totals,
                         moments,
@@ -179,6 +181,19 @@ def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, fe
         if thread == 0:
             violations[pool] = n_violated
     counters[ENTRIES] += n_entries
+
+
+@kernel
+def clip_share(settings, t, harmonic, thread, work, totals, moments):
+    """Project this thread's share of the diagonal metrics, in place, if iteration t is one to project after."""
+    if settings.clip_each_every > ZERO and t % settings.clip_each_every == ZERO:
+        floors = work.floors[thread]
+        for c in range(len(floors)):
+            floors[c] = -settings.priors[c] * settings.regs[c] * t
+        clip_diagonal(
+            work.word_bounds[thread], work.word_bounds[thread + 1], floors, harmonic, totals, moments,
+            work.touched[thread],
+        )  # fmt: skip
 
 
 @kernel
@@ -206,14 +221,8 @@ def run_iterations(thread, n_threads, t_first, t_last, stack, settings, judged, 
             stack, settings, t, harmonic, n_pools, np.uint64(n_threads), thread, work, features, totals, moments,
             violations[t - t_first], counters[thread],
         )  # fmt: skip
-        if features is None and settings.clip_each_every > ZERO and t % settings.clip_each_every == ZERO:
-            floors = work.floors[thread]
-            for c in range(len(floors)):
-                floors[c] = -settings.priors[c] * settings.regs[c] * t
-            clip_diagonal(
-                work.word_bounds[thread], work.word_bounds[thread + 1], floors, harmonic, totals, moments,
-                work.touched[thread],
-            )  # fmt: skip
+        if features is None:
+            clip_share(settings, t, harmonic, thread, work, totals, moments)
         harmonic += 1.0 / t
         if not wait(work.barrier, n_threads):
             return np.nan
