@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fastspml import __version__
-from fastspml.learner import Learner, Progress
+from fastspml.learner import Learner, Progress, Team
 from fastspml.mtspml import MTSPML
 from fastspml.network import Network, split_networks
 from fastspml.selection import Selection, SelectProgress, Trial, select
@@ -91,9 +91,15 @@ def resolve(settings: Mapping[str, Any]) -> dict[str, Any]:
     return config
 
 
-def train(config: dict[str, Any], folder: str | Path, progress: Callable[[Progress], Any] | None = None) -> Learner:
+def train(
+    config: dict[str, Any],
+    folder: str | Path,
+    progress: Callable[[Progress], Any] | None = None,
+    team: Team | None = None,
+) -> Learner:
     """Train as configured and leave the model in the folder; a run that was stopped goes on.
 
+    ``team`` is that of `Learner.fit`: a cluster, for example.
     Raises Stopped when a signal (SIGTERM, SIGINT) asked for it: the state is in the folder then.
     """
     folder = Path(folder)
@@ -109,9 +115,9 @@ def train(config: dict[str, Any], folder: str | Path, progress: Callable[[Progre
             return bool(caught)
 
         if checkpoint.exists():
-            model = load_model(checkpoint).resume(training, between_chunks)
+            model = load_model(checkpoint).resume(training, between_chunks, team)
         else:
-            model = _estimator(config).fit(training, between_chunks)
+            model = _estimator(config).fit(training, between_chunks, team)
     if model.n_iters_ < model.n_iters:
         save_model(checkpoint, model, overwrite=True)
         raise Stopped(

@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return DONE
     except KeyboardInterrupt:
         return _failed("interrupted.")
-    except (ValueError, TypeError, OSError, MemoryError, ArithmeticError) as error:
+    except (ValueError, TypeError, OSError, MemoryError, ArithmeticError, ImportError) as error:
         return _failed(str(error) or type(error).__name__)
 
 

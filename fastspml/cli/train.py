@@ -39,7 +39,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="RUN", help="run folder to make, or to go on with")
     parser.add_argument("--example", action="store_true", help="print a commented configuration and stop")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_dask(parser)
     add_keys(parser)
+
+
+def add_dask(parser: argparse.ArgumentParser) -> None:
+    """Let the work be done by a Dask cluster."""
+    parser.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="work on a Dask cluster: tcp://host:8786, or local:4 for 4 worker processes on this machine",
+    )
 
 
 def add_keys(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +68,7 @@ def configured(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run(options: argparse.Namespace) -> int | None:
-    from fastspml import runs
+    from fastspml import distributed, runs
 
     if options.example:
         print(runs.EXAMPLE, end="")
@@ -68,7 +78,10 @@ def run(options: argparse.Namespace) -> int | None:
     config = configured(options)
     show, close = progress_shower("training")
     try:
-        model: Any = runs.train(config, options.output, show)
+        with distributed.cluster(options.dask) as client:
+            # Workers can map the file themselves where it is trained on as it is.
+            path = None if config["test_size"] or config["undirected"] else config["networks"]
+            model: Any = runs.train(config, options.output, show, distributed.team(client, path))
     except runs.Stopped as stopped:
         say(f"fastspml: {stopped}")
         return RESUMABLE
