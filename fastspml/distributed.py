@@ -8,14 +8,15 @@ Draws have no state, so a worker needs to be told no more than which triplets we
 3. the driver joins them, asks for the next iteration, and meanwhile adds the violated triplets to the model's totals.
 
 So all totals see the same additions in the same order, and the bits are those of a fit in one process. A request needs
-nothing but the totals that it starts from: a worker that is new, or was left out for a while, says that it is behind, and
-is sent the driver's totals. What a dying worker had to judge is judged by another.
+nothing but the totals that it starts from: a worker that is new, or was left out for a while, says that it is behind,
+and is sent the driver's totals. What a dying worker had to judge is judged by another.
 
 For `select` on a cluster see its argument ``client``.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import uuid
@@ -37,6 +38,7 @@ from fastspml.network import Network
 from fastspml.store import read_networks
 from fastspml.weighting import Weighting
 
+SECONDS_BEFORE_A_LOOK = 2.0  # between looks for workers that have died with a task
 SECONDS_FOR_WORKERS = 60.0  # to wait for the first worker of a cluster, or for a new one when all are gone
 KEPT_RUNS = 2  # fits whose totals a worker keeps at a time
 
@@ -61,8 +63,8 @@ def fit(
     progress : callable, optional
         As for ``model.fit``.
     """
-    networks, path = _opened(networks)
-    return model.fit(networks, progress, team(client, path))
+    opened, path = _opened(networks)
+    return model.fit(opened, progress, team(client, path))
 
 
 def resume(
@@ -72,8 +74,8 @@ def resume(
     progress: Callable[[Progress], Any] | None = None,
 ) -> Fitted:
     """Go on with a stopped or loaded fit on the workers of a Dask cluster; see `fit`."""
-    networks, path = _opened(networks)
-    return model.resume(networks, progress, team(client, path))
+    opened, path = _opened(networks)
+    return model.resume(opened, progress, team(client, path))
 
 
 def team(client: Any, path: str | os.PathLike[str] | None = None) -> Team | None:
@@ -196,7 +198,9 @@ class _Seat:
 
     def __init__(self, recipe: _Recipe) -> None:
         if recipe.edition != EDITION:
-            raise ValueError("a worker has another version of fastspml than the driver; install the same on all machines.")
+            raise ValueError(
+                "a worker has another version of fastspml than the driver; install the same on all machines."
+            )
         learner = recipe.kind(**recipe.params)
         networks = recipe.networks if recipe.networks is not None else _mapped(str(recipe.path))
         prepared = learner._laid_out(networks, recipe.weighting)
@@ -285,12 +289,23 @@ def _same(value: Any) -> Any:
 # ---- the driver -----------------------------------------------------------------------------------------------------
 
 
+class _Task:
+    """Something asked of one worker, or of another if it is gone."""
+
+    def __init__(self, client: Any, worker: str, function: Callable[..., Any], *arguments: Any) -> None:
+        self.client, self.what = client, (function, *arguments)
+        self.give_to(worker)
+
+    def give_to(self, worker: str) -> None:
+        """Start the task on a worker, anew if it has been started."""
+        self.worker = worker
+        self.future = self.client.submit(*self.what, pure=False, workers=[worker], allow_other_workers=True)
+
+
 class _Driver:
     """The process that keeps the model: asks for verdicts, joins them, and adds as the workers do."""
 
-    def __init__(
-        self, client: Any, learner: Learner, prepared: Prepared, path: str | os.PathLike[str] | None
-    ) -> None:
+    def __init__(self, client: Any, learner: Learner, prepared: Prepared, path: str | os.PathLike[str] | None) -> None:
         self.client, self.run, self.epoch = client, uuid.uuid4().hex, 0
         self.n_iters = learner.n_iters
         self.is_projecting = learner.form == "full" and learner._projection_interval > 0
@@ -306,7 +321,7 @@ class _Driver:
         self.recipe = self._held(recipe)
         self.workers: list[str] = []
         self.verdicts: np.ndarray | None = None  # on the last iteration that was judged, packed
-        self.asked: tuple[int, list[_Request], list[Any]] | None = None  # iteration, blocks, futures
+        self.asked: tuple[int, list[_Request], list[_Task]] | None = None  # iteration, blocks, who judges them
         self.is_compiled = False
 
     def run_chunk(
@@ -348,13 +363,13 @@ class _Driver:
             requests = self._blocks(t, n_triplets)
             answers: list[Any] = [None] * len(requests)
         else:
-            _, requests, futures = self.asked
-            answers = self._gathered(futures)
+            _, requests, tasks = self.asked
+            answers = self._gathered(tasks)
         behind = [k for k, answer in enumerate(answers) if answer is None]
         if behind:
             held = self._held(snapshot)
-            futures = [self._submit(k, _judge_from, requests[k], self.recipe, held) for k in behind]
-            for k, answer in zip(behind, self._gathered(futures), strict=True):
+            tasks = [self._task(k, _judge_from, requests[k], self.recipe, held) for k in behind]
+            for k, answer in zip(behind, self._gathered(tasks), strict=True):
                 answers[k] = answer
             self.workers = self._present_workers()
         for _, counted in answers:
@@ -368,33 +383,46 @@ class _Driver:
         ]
         return np.concatenate(blocks)
 
-    def _ask(self, t: int, n_triplets: int) -> tuple[int, list[_Request], list[Any]]:
+    def _ask(self, t: int, n_triplets: int) -> tuple[int, list[_Request], list[_Task]]:
         """Ask every worker for a block of iteration t."""
         requests = self._blocks(t, n_triplets)
-        return t, requests, [self._submit(k, _judge, request) for k, request in enumerate(requests)]
+        return t, requests, [self._task(k, _judge, request) for k, request in enumerate(requests)]
 
     def _blocks(self, t: int, n_triplets: int) -> list[_Request]:
         n_blocks = min(len(self.workers), n_triplets)
         cuts = [n_triplets * k // n_blocks for k in range(n_blocks + 1)]
         return [
             _Request(self.run, self.epoch, t, first, last, self.verdicts)
-            for first, last in zip(cuts[:-1], cuts[1:], strict=True)
+            for first, last in itertools.pairwise(cuts)
         ]
 
-    def _submit(self, k: int, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Start a task on the worker that has block k, or on another if it is gone."""
-        worker = [self.workers[k % len(self.workers)]]
-        return self.client.submit(function, *arguments, pure=False, workers=worker, allow_other_workers=True)
+    def _task(self, k: int, function: Callable[..., Any], *arguments: Any) -> _Task:
+        """Ask the worker that has block k."""
+        return _Task(self.client, self.workers[k % len(self.workers)], function, *arguments)
 
-    def _gathered(self, futures: list[Any]) -> list[Any]:
+    def _gathered(self, tasks: list[_Task]) -> list[Any]:
+        """Return what tasks give, whoever dies meanwhile."""
+        distributed = _dask()
         try:
-            return self.client.gather(futures)
-        except _dask().KilledWorker as error:
+            while True:
+                try:
+                    distributed.wait([task.future for task in tasks], timeout=SECONDS_BEFORE_A_LOOK)
+                    return self.client.gather([task.future for task in tasks])
+                except TimeoutError:
+                    self._give_away(tasks)
+        except distributed.KilledWorker as error:
             raise ChildProcessError(
                 "workers died one after another, each with the same block of triplets; have they enough memory?"
             ) from error
         except CancelledError as error:
             raise ConnectionError("the Dask cluster is gone; what was learned so far is kept.") from error
+
+    def _give_away(self, tasks: list[_Task]) -> None:
+        """Give what dead workers had to do to others; Dask does, unless for a moment there is no worker at all."""
+        present = self._present_workers()
+        for k, task in enumerate(tasks):
+            if task.worker not in present and not task.future.done():
+                task.give_to(present[k % len(present)])
 
     def _held(self, value: Any) -> Any:
         """Give a value to the cluster as the result of a task, which is done again if a worker takes it along."""

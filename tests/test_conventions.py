@@ -19,7 +19,9 @@ KERNELS = sorted((ROOT / "kernels").glob("*.py"))
 # Kernels whose twin is called otherwise, or that compute nothing which could have one.
 OTHER_TWINS = {
     "run_iterations": ("spml", "mtspml"), "search_nodes": ("nearest",), "rank_links": ("link_quality",), "wait": (),
-    "kernel": (), "ask_for_link": (),
+    "kernel": (), "ask_for_link": (), "draw_share": ("sample_triplets",), "judge_share": ("spml", "mtspml"),
+    "add_share": ("spml", "mtspml"), "clip_share": ("spml", "mtspml"), "judge_block": ("spml", "mtspml"),
+    "add_verdicts": ("spml", "mtspml"),
 }  # fmt: skip
 
 # A file may import only from those before it (STYLE.md, section 2).
