@@ -392,8 +392,7 @@ class _Driver:
         n_blocks = min(len(self.workers), n_triplets)
         cuts = [n_triplets * k // n_blocks for k in range(n_blocks + 1)]
         return [
-            _Request(self.run, self.epoch, t, first, last, self.verdicts)
-            for first, last in itertools.pairwise(cuts)
+            _Request(self.run, self.epoch, t, first, last, self.verdicts) for first, last in itertools.pairwise(cuts)
         ]
 
     def _task(self, k: int, function: Callable[..., Any], *arguments: Any) -> _Task:
