@@ -1,8 +1,8 @@
 """What a cluster gives, and what it costs: python -m bench.distributed [--quick] [-o folder].
 
-The same bits on clusters of 1, 2 and 3 worker processes and none, also when a worker is killed in the middle; the price of
-an iteration against the size of its batch; select on 2 workers against 1. From the rates measured follows one page on
-what a network of a billion nodes would take (distributed.md).
+The same bits on clusters of 1, 2 and 3 worker processes and none, also when a worker is killed in the middle; the price
+of an iteration against the size of its batch; select on 2 workers against 1. From the rates measured follows one page
+on what a network of a billion nodes would take (distributed.md).
 """
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ def rates(path: Path, batch_size: int) -> dict[str, Any]:
     """Measure what a worker does in an iteration, without a cluster: judge a triplet, and add a violated one."""
     networks = fs.read_networks(path, mapped=True)
     model = fs.SPML(reg=REG, batch_size=batch_size, n_iters=30)
-    started = _anonymous_bytes()
     prepared = model.prepare(networks)
     recipe = distributed._Recipe(
         distributed.EDITION, fs.SPML, model.get_params(), str(path), None, None, distributed._sizes(prepared.stacked)
@@ -80,7 +79,6 @@ def rates(path: Path, batch_size: int) -> dict[str, Any]:
     del prepared
     seat = distributed._Seat(recipe)
     seat.start_from(distributed._Snapshot(0, 0, np.zeros((networks[0].n_features, 1)), None))
-    seat_bytes = _anonymous_bytes() - started
     judging, adding, shares = [], [], []
     for t in range(1, model.n_iters + 1):
         began = time.perf_counter()
@@ -101,7 +99,6 @@ def rates(path: Path, batch_size: int) -> dict[str, Any]:
         "words": networks[0].n_features,
         "words_a_node": networks[0].features.nnz / networks[0].n_nodes,
         "file_bytes": path.stat().st_size,
-        "anonymous_bytes_of_a_worker": seat_bytes,
         "totals_bytes": seat.totals.nbytes,
         "judge_us": median(judging[half:]) * 1e6,
         "add_us": median(adding[half:]) * 1e6,
@@ -109,6 +106,21 @@ def rates(path: Path, batch_size: int) -> dict[str, Any]:
         "one_process_us": plain * 1e6,
         "batch_size": batch_size,
     }
+
+
+def worker_memory(path: Path, small: Path, batch_size: int) -> int:
+    """Return the memory, besides the mapped file, that a worker takes for a fit, less that for a tiny network."""
+    taken: list[int] = []
+    with distributed.cluster("local:1") as client:
+        model = fs.SPML(reg=REG, batch_size=batch_size, n_iters=4)
+
+        def look(record: fs.Progress) -> None:
+            if record.iteration == model.n_iters:
+                taken.extend(client.run(_anonymous_bytes).values())
+
+        for file in (small, path):
+            distributed.fit(model, file, client, look)
+    return taken[1] - taken[0]
 
 
 def _anonymous_bytes() -> int:
@@ -186,15 +198,16 @@ def main() -> None:
         path = Path(folder) / "network.h5"
         fs.write_networks(path, planted(20_000 if quick else 500_000))
         small = Path(folder) / "small.h5"
-        fs.write_networks(small, planted(5_000))
+        fs.write_networks(small, planted(2_000))
         results: dict[str, Any] = {
             "same_bits": same_bits(small, 40, 1000),
             "rates": rates(path, 20_000 if quick else 100_000),
+            "worker_bytes": worker_memory(path, small, 1000),
             "iterations": iterations(
                 path, [100, 10_000, 100_000] if quick else [100, 1000, 10_000, 100_000, 1_000_000], 12
             ),
         }
-    results["select"] = selection(2_000 if quick else 5_000, 20_000 if quick else 60_000, 3)
+    results["select"] = selection(2_000, 40_000 if quick else 150_000, 3)
     target = write_results(options.output, "distributed", results)
     target.with_suffix(".md").write_text(page({"machine": about(), **results}))
     for name, value in results.items():

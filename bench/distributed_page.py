@@ -26,16 +26,20 @@ def page(results: dict[str, Any]) -> str:
             f"{machine['commit']}. Workers, scheduler and driver are processes that share these cores, so the times of "
             "two workers are pessimistic; the rates below are of one process by itself.",
             "## The same bits",
-            markdown(["compared with one process", "same bits"], [[k, _yes(v)] for k, v in results["same_bits"].items()]),
+            markdown(["compared with one process", "same bits"], _same_bits(results["same_bits"])),
             "## Where it pays",
             _where_it_pays(results["iterations"], rates, overhead_ms),
             "## select",
             _select(results["select"]),
             "## A network of a billion nodes",
-            _memory(rates),
+            _memory(rates, results["worker_bytes"]),
             _time(rates, overhead_ms),
         ]
     ) + "\n"  # fmt: skip
+
+
+def _same_bits(found: dict[str, bool]) -> list[list[str]]:
+    return [[name, _yes(value)] for name, value in found.items()]
 
 
 def _yes(value: bool) -> str:
@@ -66,7 +70,8 @@ def _where_it_pays(rows: list[dict[str, Any]], rates: dict[str, Any], overhead_m
             for row in rows
         ],
     )
-    limit = rates["one_process_us"] / (rates["violated_share"] * rates["add_us"])
+    one, judge, add = rates["one_process_us"], rates["judge_us"], rates["add_us"]
+    share = rates["violated_share"]
     batches = markdown(
         ["workers, a core each", "pays from a batch of", "times as fast at a batch of 1,000,000"],
         [
@@ -80,12 +85,12 @@ def _where_it_pays(rows: list[dict[str, Any]], rates: dict[str, Any], overhead_m
         ],
     )  # fmt: skip
     return (
-        f"Time of an iteration, {rates['nodes']:,} nodes and words, {rates['words_a_node']:.0f} words a node:\n\n{table}\n\n"
+        f"Time of an iteration, {rates['nodes']:,} nodes and words, {rates['words_a_node']:.0f} words a node:\n\n"
+        f"{table}\n\n"
         f"A round through the scheduler costs {overhead_ms:.1f} ms, whatever the batch. A triplet takes one process "
-        f"{rates['one_process_us']:.2f} us. On a cluster a worker judges its share of them, {rates['judge_us']:.2f} us each, "
-        f"and adds every violated one ({rates['violated_share']:.0%} of all), {rates['add_us']:.2f} us each, because the "
-        f"totals are everywhere. So however many workers there are, they are at most "
-        f"{rates['one_process_us']:.2f} / ({rates['violated_share']:.2f} x {rates['add_us']:.2f}) = {limit:.1f} times as fast "
+        f"{one:.2f} us. On a cluster a worker judges its share of them, {judge:.2f} us each, and adds every violated "
+        f"one ({share:.0%} of all), {add:.2f} us each, because the totals are everywhere. So however many workers "
+        f"there are, they are at most {one:.2f} / ({share:.2f} x {add:.2f}) = {one / (share * add):.1f} times as fast "
         "as one process; fewer violations raise the limit. By that arithmetic:\n\n"
         f"{batches}\n\n"
         "A batch of 10, the default, never pays: use threads, or fit settings side by side with `select`."
@@ -94,27 +99,26 @@ def _where_it_pays(rows: list[dict[str, Any]], rates: dict[str, Any], overhead_m
 
 def _select(figures: dict[str, Any]) -> str:
     return (
-        f"{figures['fits']} fits: {figures['one_worker_s']:.1f} s on one worker, {figures['two_workers_s']:.1f} s on two, "
-        f"{figures['times_as_fast']:.2f} times as fast; results the same to the bit: {_yes(figures['same_results'])}."
+        f"{figures['fits']} fits: {figures['one_worker_s']:.1f} s on one worker, "
+        f"{figures['two_workers_s']:.1f} s on two, {figures['times_as_fast']:.2f} times as fast; "
+        f"results the same to the bit: {_yes(figures['same_results'])}."
     )
 
 
-def _memory(rates: dict[str, Any]) -> str:
-    scale = BILLION / rates["nodes"]
-    file_gb = rates["file_bytes"] * scale / 1e9
+def _memory(rates: dict[str, Any], taken: int) -> str:
+    n_nodes, file_mb = rates["nodes"], rates["file_bytes"] / 1e6
     sources_gb = BILLION * LINKS * 4 / 1e9
-    anonymous_per_node = (rates["anonymous_bytes_of_a_worker"] - rates["totals_bytes"]) / rates["nodes"]
+    per_node = (taken - rates["totals_bytes"]) / n_nodes
     return (
         f"A billion nodes with {WORDS} words and {LINKS} links each, over a vocabulary of a million words:\n\n"
-        f"- **File**: {rates['file_bytes'] / 1e6:,.0f} MB for {rates['nodes']:,} nodes, so {file_gb:,.0f} GB. It is mapped, not "
-        "read: a worker holds as much of it as memory is free, and no worker needs a copy of its own on a shared disk.\n"
-        f"- **Memory that is not mapped**: a worker of the network measured took {rates['anonymous_bytes_of_a_worker'] / 1e6:,.0f} "
-        f"MB besides the mapping, {anonymous_per_node:,.0f} bytes a node and the totals; so about "
-        f"{anonymous_per_node * BILLION / 1e9:,.0f} GB. The largest part, 4 bytes a link or {sources_gb:,.0f} GB, tells from "
-        "which node each link leaves, and is made when a fit starts; a file that held it too would let it be mapped. That "
-        "is what stands between this code and a billion nodes on machines of less memory.\n"
-        f"- **Totals**: a million words times 8 bytes, 8 MB a metric, whatever the number of nodes. A worker that joins late "
-        "is sent that much.\n"
+        f"- **File**: {file_mb:,.0f} MB for {n_nodes:,} nodes, so {file_mb * BILLION / n_nodes / 1e3:,.0f} GB. It is "
+        "mapped, not read: a worker holds as much of it as memory is free, and workers can share it on a common disk.\n"
+        f"- **Memory that is not mapped**: a worker on the network measured took {taken / 1e6:,.0f} MB besides the "
+        f"mapping: {per_node:,.0f} bytes a node, and the totals. So about {per_node * BILLION / 1e9:,.0f} GB. Of that, "
+        f"4 bytes a link, {sources_gb:,.0f} GB, tell which node each link leaves; they are made when a fit starts, and "
+        "a file that held them too would let them be mapped. This memory is what a machine must have today.\n"
+        "- **Totals**: a million words times 8 bytes, 8 MB a metric, whatever the number of nodes. A worker that joins "
+        "late is sent that much.\n"
         "- **Indices**: nodes are numbered in 32 bits up to 2,147,483,647; links and words are counted in 64."
     )
 
@@ -139,13 +143,14 @@ def _time(rates: dict[str, Any], overhead_ms: float) -> str:
         ["workers", "ms an iteration", "million triplets/s", "MB exchanged", "ms for that at 1 Gbit/s", "hours in all"],
         rows,
     )
-    needed_reads = READS * BATCH / iteration_ms(rates, overhead_ms, BATCH, 16) * 1e3 / 16
+    reads = READS * BATCH / iteration_ms(rates, overhead_ms, BATCH, 16) * 1e3 / 16
+    judge, add, share = rates["judge_us"], rates["add_us"], rates["violated_share"]
     return (
-        f"**Time**, for ten triplets a node: {TRIPLETS:,} triplets are {n_iters:,} iterations of {BATCH:,}. An iteration takes "
-        f"{overhead_ms:.1f} ms + {BATCH:,} x ({rates['judge_us']:.2f} us / workers + {rates['violated_share']:.2f} x "
-        f"{rates['add_us']:.2f} us). A request carries a bit for every triplet, {BATCH // 8:,} bytes, to every worker, and as "
-        f"many come back from all of them together, through the scheduler.\n\n{table}\n\n"
-        f"These rates were measured on {rates['nodes']:,} nodes in memory. Where the file is larger than a worker's memory, a "
-        f"triplet costs about {READS} reads of a page instead: to keep 16 workers at the speed above, each disk would have to "
-        f"do {needed_reads:,.0f} reads a second, or memory to hold most of the file. That was not measured here."
+        f"**Time**, for ten triplets a node: {TRIPLETS:,} triplets are {n_iters:,} iterations of {BATCH:,}. An "
+        f"iteration takes {overhead_ms:.1f} ms + {BATCH:,} x ({judge:.2f} us / workers + {share:.2f} x {add:.2f} us). "
+        f"A request carries a bit for every triplet, {BATCH // 8:,} bytes, to every worker, and as many come back from "
+        f"all of them together, through the scheduler.\n\n{table}\n\n"
+        f"These rates were measured on {rates['nodes']:,} nodes in memory. Where the file is larger than a worker's "
+        f"memory, a triplet costs about {READS} reads of a page instead: to keep 16 workers at the speed above, each "
+        f"disk would have to do {reads:,.0f} reads a second, or memory to hold most of the file. That was not measured."
     )

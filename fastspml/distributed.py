@@ -19,6 +19,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +39,7 @@ from fastspml.network import Network
 from fastspml.store import read_networks
 from fastspml.weighting import Weighting
 
-SECONDS_BEFORE_A_LOOK = 2.0  # between looks for workers that have died with a task
+SECONDS_BEFORE_A_LOOK = 2.0  # between looks for workers that have come or gone
 SECONDS_FOR_WORKERS = 60.0  # to wait for the first worker of a cluster, or for a new one when all are gone
 KEPT_RUNS = 2  # fits whose totals a worker keeps at a time
 
@@ -109,7 +110,11 @@ def cluster(address: str | None) -> Iterator[Any]:
         if not number.isdigit() or int(number) < 1:
             raise ValueError(f"a local cluster is named with its number of workers, as local:4; got {address!r}.")
         workers = distributed.LocalCluster(
-            n_workers=int(number), threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+            n_workers=int(number),
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",  # None would take the usual port, on every interface
         )
         with workers, distributed.Client(workers) as client:
             yield client
@@ -319,7 +324,7 @@ class _Driver:
             _sizes(prepared.stacked),
         )
         self.recipe = self._held(recipe)
-        self.workers: list[str] = []
+        self.workers, self.looked = self._present_workers(), time.monotonic()
         self.verdicts: np.ndarray | None = None  # on the last iteration that was judged, packed
         self.asked: tuple[int, list[_Request], list[_Task]] | None = None  # iteration, blocks, who judges them
         self.is_compiled = False
@@ -336,7 +341,8 @@ class _Driver:
             self.is_compiled = True
         if self.is_projecting:
             self.epoch, self.asked = self.epoch + 1, None
-        self.workers = self._present_workers()
+        if time.monotonic() - self.looked > SECONDS_BEFORE_A_LOOK:
+            self.workers, self.looked = self._present_workers(), time.monotonic()
         n_triplets = len(work.places)
         for t in range(int(t_first), int(t_last) + 1):
             given = None if judged is totals else judged
@@ -371,7 +377,6 @@ class _Driver:
             tasks = [self._task(k, _judge_from, requests[k], self.recipe, held) for k in behind]
             for k, answer in zip(behind, self._gathered(tasks), strict=True):
                 answers[k] = answer
-            self.workers = self._present_workers()
         for _, counted in answers:
             is_first_bad = counters[training.BAD_ITERATION] == 0
             counters[: training.BAD_ITERATION] += counted[: training.BAD_ITERATION]

@@ -19,8 +19,8 @@ KERNELS = sorted((ROOT / "kernels").glob("*.py"))
 # Kernels whose twin is called otherwise, or that compute nothing which could have one.
 OTHER_TWINS = {
     "run_iterations": ("spml", "mtspml"), "search_nodes": ("nearest",), "rank_links": ("link_quality",), "wait": (),
-    "kernel": (), "ask_for_link": (), "draw_share": ("sample_triplets",), "judge_share": ("spml", "mtspml"),
-    "add_share": ("spml", "mtspml"), "clip_share": ("spml", "mtspml"), "judge_block": ("spml", "mtspml"),
+    "kernel": (), "ask_for_link": (), "draw_share": ("sample_triplets",), "draw_rows": ("sample_triplets",),
+    "ask_for_rows": (), "judge_share": ("spml", "mtspml"), "add_triplet": ("spml", "mtspml"), "clip_share": ("spml", "mtspml"), "judge_block": ("spml", "mtspml"),
     "add_verdicts": ("spml", "mtspml"),
 }  # fmt: skip
 

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastspml.kernels.draws import draw_triplet, iteration_key
+from fastspml.kernels.draws import ask_for_link, iteration_key
 from fastspml.kernels.jit import kernel
 from fastspml.kernels.training import (
+    ENTRIES,
+    LINKS_AHEAD,
     NOT_VIOLATED,
     ONE,
     RECOMPUTE,
+    ROWS_AHEAD,
     TWO,
     ZERO,
-    add_share,
+    add_triplet,
+    ask_for_rows,
     clip_share,
+    draw_rows,
     draw_share,
     judge_share,
 )
@@ -35,19 +40,22 @@ def judge_block(stack, settings, t, first, last, judged, work, features, counter
 @kernel
 def take_verdicts(stack, settings, t, n_pools, kept_first, kept_last, verdicts, work):
     """Note which triplets of iteration t were violated, and draw those; kept_first..kept_last - 1 are known."""
-    rows = work.rows[t % TWO]
-    k = ZERO
+    for k in range(n_pools * settings.batch_size):
+        if k < kept_first or k >= kept_last:
+            work.places[k] = RECOMPUTE if verdicts[k] != 0 else NOT_VIOLATED
     for pool in range(n_pools):
         key = iteration_key(settings.seed, pool, t)
+        start = pool * settings.batch_size
+        ahead, n_asked = ZERO, ZERO
         for b in range(settings.batch_size):
-            if k < kept_first or k >= kept_last:
-                work.places[k] = NOT_VIOLATED
-                if verdicts[k] != 0:
-                    work.places[k] = RECOMPUTE
-                    q, i, j, l = draw_triplet(stack, pool, key, b)
-                    row = stack.feature_starts[q]
-                    rows[k, 0], rows[k, 1], rows[k, 2] = row + i, row + j, row + l
-            k += ONE
+            if work.places[start + b] == RECOMPUTE and (start + b < kept_first or start + b >= kept_last):
+                while ahead < settings.batch_size and n_asked < LINKS_AHEAD:
+                    if work.places[start + ahead] == RECOMPUTE:
+                        ask_for_link(stack, pool, key, ahead)
+                        n_asked += ONE
+                    ahead += ONE
+                n_asked -= min(n_asked, ONE)
+                draw_rows(stack, pool, key, b, start + b, work.rows[t % TWO])
 
 
 @kernel
@@ -61,9 +69,26 @@ def add_verdicts(stack, settings, t, harmonic, kept_first, kept_last, verdicts, 
     """
     n_pools = np.uint64(violations.shape[0])
     take_verdicts(stack, settings, t, n_pools, kept_first, kept_last, verdicts, work)
-    add_share(
-        stack, settings, t, harmonic, n_pools, ONE, 0, work, features, totals, moments, violations, counters
-    )  # fmt: skip
+    rows, share = work.rows[t % TWO], 1.0 / settings.batch_size
+    n_triplets = n_pools * settings.batch_size
+    k, ahead, n_asked, n_entries = ZERO, ZERO, ZERO, ZERO
+    for pool in range(n_pools):
+        own = pool + ONE if settings.has_tasks else ZERO
+        n_violated = 0
+        for _ in range(settings.batch_size):
+            if work.places[k] != NOT_VIOLATED:
+                # Unlike a thread, which has just judged its rows, this one comes to most of them for the first time.
+                while ahead < n_triplets and n_asked < ROWS_AHEAD:
+                    if work.places[ahead] != NOT_VIOLATED:
+                        ask_for_rows(stack, rows, ahead)
+                        n_asked += ONE
+                    ahead += ONE
+                n_asked -= min(n_asked, ONE)
+                n_violated += 1
+                n_entries += add_triplet(stack, k, own, share, harmonic, 0, 0, rows, work, features, totals, moments)
+            k += ONE
+        violations[pool] = n_violated
+    counters[ENTRIES] += n_entries
     if features is None:
         clip_share(settings, t, harmonic, 0, work, totals, moments)
     return harmonic + 1.0 / t

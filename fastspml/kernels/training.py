@@ -37,6 +37,16 @@ def share_of_pool(settings, pool, first, last):
 
 
 @kernel
+def draw_rows(stack, pool, key, b, k, rows):
+    """Draw triplet b of a pool under an iteration's key into rows[k], as rows of attributes: i, j, l."""
+    q, i, j, l = draw_triplet(stack, pool, key, b)
+    row = stack.feature_starts[q]
+    rows[k, 0], rows[k, 1], rows[k, 2] = row + i, row + j, row + l
+    for c in range(3):  # where the rows lie is read when they are asked for
+        prefetch(stack.indptr, rows[k, c])
+
+
+@kernel
 def draw_share(stack, settings, t, first, last, rows):
     """Draw triplets first..last - 1 of iteration t (pool by pool) as rows of attributes: i, j, l."""
     for pool in range(first // settings.batch_size, (last + settings.batch_size - ONE) // settings.batch_size):
@@ -48,12 +58,8 @@ def draw_share(stack, settings, t, first, last, rows):
         for k in range(start, end):
             if k + LINKS_AHEAD < end:
                 ask_for_link(stack, pool, key, b + LINKS_AHEAD)
-            q, i, j, l = draw_triplet(stack, pool, key, b)
+            draw_rows(stack, pool, key, b, k, rows)
             b += ONE
-            row = stack.feature_starts[q]
-            rows[k, 0], rows[k, 1], rows[k, 2] = row + i, row + j, row + l
-            for c in range(3):  # where the rows lie is read when they are asked for
-                prefetch(stack.indptr, rows[k, c])
 
 
 @kernel
@@ -133,10 +139,38 @@ def judge_share(stack, settings, t, first, last, judged, work, features, thread,
 
 
 @kernel
+def add_triplet(stack, k, own, share, harmonic, judge, thread, rows, work, features, totals, moments):
+    """Add violated triplet k to this thread's share of the words, in place; return how many entries.
+
+    judge : the thread that judged it, whose buffer holds its subgradient if that was kept
+    """
+    first, last = work.word_bounds[thread], work.word_bounds[thread + 1]
+    place = work.places[k]
+    i, j, l = rows[k, 0], rows[k, 1], rows[k, 2]
+    n_linked, n_unlinked = work.lengths[k, 0], work.lengths[k, 1]
+    is_kept = place != RECOMPUTE
+    holder = judge if is_kept else thread
+    values = work.values[holder]
+    at = np.uint64(place) if is_kept else work.n_kept
+    if features is None:
+        if not is_kept:
+            gradient_diagonal(stack.indptr, stack.indices, stack.data, i, j, l, work.doubled[thread], values, at)
+        return add_diagonal(
+            stack.indptr, stack.indices, j, l, first, last, own, share, harmonic, values, at, totals, moments,
+            work.touched[thread],
+        )  # fmt: skip
+    if not is_kept:
+        n_linked = row_diff(stack.indptr, stack.indices, stack.data, i, l, features[holder], values, at)
+        n_unlinked = row_diff(stack.indptr, stack.indices, stack.data, i, j, features[holder], values, at + n_linked)
+    return add_full(
+        features[holder], values, at, n_linked, n_unlinked, first, last, own, share, harmonic, totals, moments
+    )
+
+
+@kernel
 def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, features, totals, moments, violations,
               counters):  # fmt: skip
     """Add all violated triplets, in order, to this thread's share of the words; the first thread counts them, too."""
-    first, last = work.word_bounds[thread], work.word_bounds[thread + 1]
     share = 1.0 / settings.batch_size
     rows = work.rows[t % TWO]
     n_triplets = n_pools * settings.batch_size
@@ -149,34 +183,11 @@ def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, fe
             while k >= judge_end:
                 judge += 1
                 judge_end = (n_triplets * np.uint64(judge + 1)) // n_threads
-            place = work.places[k]
-            if place != NOT_VIOLATED:
+            if work.places[k] != NOT_VIOLATED:
                 n_violated += 1
-                i, j, l = rows[k, 0], rows[k, 1], rows[k, 2]
-                n_linked, n_unlinked = work.lengths[k, 0], work.lengths[k, 1]
-                is_kept = place != RECOMPUTE
-                holder = judge if is_kept else thread
-                values = work.values[holder]
-                at = np.uint64(place) if is_kept else work.n_kept
-                if features is None:
-                    if not is_kept:
-                        gradient_diagonal(
-                            stack.indptr, stack.indices, stack.data, i, j, l, work.doubled[thread], values, at
-                        )
-                    n_entries += add_diagonal(
-                        stack.indptr, stack.indices, j, l, first, last, own, share, harmonic, values, at, totals,
-                        moments, work.touched[thread],
-                    )  # fmt: skip
-                else:
-                    if not is_kept:
-                        n_linked = row_diff(stack.indptr, stack.indices, stack.data, i, l, features[holder], values, at)
-                        n_unlinked = row_diff(
-                            stack.indptr, stack.indices, stack.data, i, j, features[holder], values, at + n_linked
-                        )
-                    n_entries += add_full(
-                        features[holder], values, at, n_linked, n_unlinked, first, last, own, share, harmonic, totals,
-                        moments,
-                    )  # fmt: skip
+                n_entries += add_triplet(
+                    stack, k, own, share, harmonic, judge, thread, rows, work, features, totals, moments
+                )
             k += ONE
         if thread == 0:
             violations[pool] = n_violated
