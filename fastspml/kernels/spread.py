@@ -70,6 +70,7 @@ def add_verdicts(stack, settings, t, harmonic, kept_first, kept_last, verdicts, 
     n_pools = np.uint64(violations.shape[0])
     take_verdicts(stack, settings, t, n_pools, kept_first, kept_last, verdicts, work)
     rows, share = work.rows[t % TWO], 1.0 / settings.batch_size
+    first, last = work.word_bounds[0], work.word_bounds[1]
     n_triplets = n_pools * settings.batch_size
     k, ahead, n_asked, n_entries = ZERO, ZERO, ZERO, ZERO
     for pool in range(n_pools):
@@ -85,7 +86,9 @@ def add_verdicts(stack, settings, t, harmonic, kept_first, kept_last, verdicts, 
                     ahead += ONE
                 n_asked -= min(n_asked, ONE)
                 n_violated += 1
-                n_entries += add_triplet(stack, k, own, share, harmonic, 0, 0, rows, work, features, totals, moments)
+                n_entries += add_triplet(
+                    stack, k, first, last, own, share, harmonic, 0, 0, rows, work, features, totals, moments
+                )
             k += ONE
         violations[pool] = n_violated
     counters[ENTRIES] += n_entries

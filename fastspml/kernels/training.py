@@ -139,12 +139,11 @@ def judge_share(stack, settings, t, first, last, judged, work, features, thread,
 
 
 @kernel
-def add_triplet(stack, k, own, share, harmonic, judge, thread, rows, work, features, totals, moments):
-    """Add violated triplet k to this thread's share of the words, in place; return how many entries.
+def add_triplet(stack, k, first, last, own, share, harmonic, judge, thread, rows, work, features, totals, moments):
+    """Add violated triplet k to the words first..last - 1, in place; return how many entries.
 
     judge : the thread that judged it, whose buffer holds its subgradient if that was kept
     """
-    first, last = work.word_bounds[thread], work.word_bounds[thread + 1]
     place = work.places[k]
     i, j, l = rows[k, 0], rows[k, 1], rows[k, 2]
     n_linked, n_unlinked = work.lengths[k, 0], work.lengths[k, 1]
@@ -171,6 +170,7 @@ def add_triplet(stack, k, own, share, harmonic, judge, thread, rows, work, featu
 def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, features, totals, moments, violations,
               counters):  # fmt: skip
     """Add all violated triplets, in order, to this thread's share of the words; the first thread counts them, too."""
+    first, last = work.word_bounds[thread], work.word_bounds[thread + 1]
     share = 1.0 / settings.batch_size
     rows = work.rows[t % TWO]
     n_triplets = n_pools * settings.batch_size
@@ -186,7 +186,7 @@ def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, fe
             if work.places[k] != NOT_VIOLATED:
                 n_violated += 1
                 n_entries += add_triplet(
-                    stack, k, own, share, harmonic, judge, thread, rows, work, features, totals, moments
+                    stack, k, first, last, own, share, harmonic, judge, thread, rows, work, features, totals, moments
                 )
             k += ONE
         if thread == 0:
