@@ -33,7 +33,7 @@ _HOMES = {
     "select": "selection",
     "Selection": "selection",
 }
-_MODULES = ("baselines", "datasets")
+_MODULES = ("baselines", "datasets", "distributed")
 
 __all__ = ["__version__", *_HOMES, *_MODULES]
 

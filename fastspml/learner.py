@@ -12,7 +12,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import InitVar, dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
@@ -81,6 +81,11 @@ class Prepared:
     stacked: Stack
 
 
+# Who runs the chunks of a fit: gives, for its duration, a function with the arguments of `run_iterations` but the first
+# two, that does what all threads together would do.
+Team = Callable[["Learner", Prepared], AbstractContextManager[Callable[..., float]]]
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class Learner(RanksByMetric):
     """Parameters that SPML and MTSPML share; see there.
@@ -147,14 +152,18 @@ class Learner(RanksByMetric):
     # ---- training ----
 
     def fit(
-        self: Self, networks: Network | Sequence[Network], progress: Callable[[Progress], Any] | None = None
+        self: Self,
+        networks: Network | Sequence[Network],
+        progress: Callable[[Progress], Any] | None = None,
+        team: Team | None = None,
     ) -> Self:
         """Learn from networks; return self.
 
         ``progress`` is called with a `Progress` between chunks of iterations; returning True stops there. What was
-        learned so far is kept, and `resume` goes on.
+        learned so far is kept, and `resume` goes on. ``team`` is who runs the chunks if not threads of this process;
+        see `fastspml.distributed`.
         """
-        for _ in self.stages(self.prepare(networks), [self.n_iters], progress):
+        for _ in self.stages(self.prepare(networks), [self.n_iters], progress, team):
             pass
         return self
 
@@ -169,6 +178,7 @@ class Learner(RanksByMetric):
         prepared: Prepared,
         iterations: Sequence[int],
         progress: Callable[[Progress], Any] | None = None,
+        team: Team | None = None,
     ) -> Iterator[Self]:
         """Fit, and stop for a look after each of the numbers of iterations, ascending.
 
@@ -183,10 +193,13 @@ class Learner(RanksByMetric):
         self.vocabulary_ = networks[0].vocabulary
         self.network_weighting_ = networks[0].weighting
         self.state_ = self._new_state(prepared)
-        return self._train(prepared, iterations, progress)
+        return self._train(prepared, iterations, progress, team)
 
     def resume(
-        self: Self, networks: Network | Sequence[Network], progress: Callable[[Progress], Any] | None = None
+        self: Self,
+        networks: Network | Sequence[Network],
+        progress: Callable[[Progress], Any] | None = None,
+        team: Team | None = None,
     ) -> Self:
         """Go on with a stopped or loaded fit, on the same networks, until n_iters; the bits are those of one fit."""
         self._check_fitted()
@@ -207,7 +220,7 @@ class Learner(RanksByMetric):
             raise ValueError(
                 f"the model has come to iteration {self.state_.iteration} already, beyond n_iters={self.n_iters}."
             )
-        for _ in self._train(prepared, [self.n_iters], progress):
+        for _ in self._train(prepared, [self.n_iters], progress, team):
             pass
         return self
 
@@ -255,18 +268,22 @@ class Learner(RanksByMetric):
             )
 
     def _train(
-        self: Self, prepared: Prepared, stops: Sequence[int], progress: Callable[[Progress], Any] | None
+        self: Self,
+        prepared: Prepared,
+        stops: Sequence[int],
+        progress: Callable[[Progress], Any] | None,
+        team: Team | None,
     ) -> Iterator[Self]:
         """Run the iterations that are left, chunk by chunk: Python is entered only between chunks, and at the stops."""
         state, started, stacked = self.state_, time.perf_counter(), prepared.stacked
         n_tasks = len(prepared.networks)
         n_triplets = state.violations.shape[1] * self.batch_size
         n_threads = min(self.n_threads, available_threads(), n_triplets // MIN_TRIPLETS_PER_THREAD[self.form])
-        n_threads = max(1, n_threads)
+        n_threads = max(1, n_threads) if team is None else 1
         settings, work = self._settings(n_tasks), self._work(stacked, state, n_triplets, n_threads)
         features = np.empty(work.values.shape, stacked.indices.dtype) if self.form == "full" else None
         violations, chunk_triplets, is_stopped = state.violations, FIRST_TRIPLETS, False
-        with _team(n_threads, work.barrier) as run_on_all:
+        with team(self, prepared) if team is not None else _team(n_threads, work.barrier) as run_on_all:
             for stop in stops:
                 while state.iteration < stop and not is_stopped:
                     began = time.perf_counter()

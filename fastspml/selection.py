@@ -1,7 +1,8 @@
 """Model selection by cross-validation over held-out nodes: which parameters, and how many iterations.
 
 Every setting is fitted without the nodes of one fold and judged by how well the links of exactly those nodes are
-ranked, fold by fold. Settings and folds run side by side on threads; what a fold needs is made once and shared.
+ranked, fold by fold. Settings and folds run side by side on threads, or on the workers of a Dask cluster; what a fold
+needs is made once, and shared.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import itertools
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,6 +106,7 @@ def select(
     seed: int = 0,
     n_threads: int | None = None,
     progress: Callable[[SelectProgress], Any] | None = None,
+    client: Any = None,
 ) -> Selection:
     """Choose parameters by cross-validation over held-out nodes, and fit the best on all nodes.
 
@@ -133,14 +136,21 @@ def select(
     progress : callable, optional
         Is handed a `SelectProgress` after every fit; returning True stops. So does Ctrl-C. The choice is then among the
         settings that are done.
+    client : distributed.Client, optional
+        Fits run on the workers of its Dask cluster instead of threads, one for every thread of a worker. No result
+        depends on it.
     """
     networks = as_networks(networks)
     settings = _settings(estimator, recommended_grid(estimator) if grid is None else grid, n_random, seed)
     for setting in settings:
         _check(estimator, setting)
-    anchors = list(anchors)
-    folds = _usable([_Fold(splits, anchors) for splits in fold_networks(networks, n_folds, seed, anchors)])
-    trials, is_complete = _try_all(estimator, settings, folds, n_threads or available_threads(), progress)
+    folds = _Folds(networks, n_folds, seed, list(anchors))
+    _check_folds(folds)
+    if client is None:
+        runner = _on_threads(n_threads or available_threads(), estimator, settings, folds)
+    else:
+        runner = _on_cluster(client, estimator, settings, folds)
+    trials, is_complete = _try_all(runner, len(settings), len(folds.usable), progress)
     if not trials:
         raise ValueError("selection was interrupted before any setting had been fitted on all folds.")
     best = _choose(trials, one_standard_error)
@@ -280,21 +290,52 @@ class _Fold:
         return float(np.nanmean(means)) if not np.all(np.isnan(means)) else float("nan")
 
 
-def _usable(folds: Sequence[_Fold]) -> list[_Fold]:
-    """Return the folds without which every task can still be trained: in small networks some hold all links."""
-    usable = [fold for fold in folds if all(network.n_triplets > 0 for network in fold.training)]
-    if not usable:
+class _Folds:
+    """The folds of a selection, made when they are first asked for: here, or on a worker that was sent them."""
+
+    def __init__(self, networks: list[Network], n_folds: int, seed: int, anchors: list[Any]) -> None:
+        self._what = networks, n_folds, seed, anchors
+        self._made: tuple[int, list[_Fold]] | None = None
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Folds, self._what  # the networks travel; what is made of them stays
+
+    @property
+    def _all(self) -> tuple[int, list[_Fold]]:
+        """How many folds there are, and the usable ones: in small networks some folds hold all links."""
+        with self._lock:
+            if self._made is None:
+                networks, n_folds, seed, anchors = self._what
+                folds = [_Fold(splits, anchors) for splits in fold_networks(networks, n_folds, seed, anchors)]
+                usable = [fold for fold in folds if all(network.n_triplets > 0 for network in fold.training)]
+                self._made = len(folds), usable
+            return self._made
+
+    @property
+    def n_all(self) -> int:
+        """Number of folds."""
+        return self._all[0]
+
+    @property
+    def usable(self) -> list[_Fold]:
+        """The folds without which every task can still be trained."""
+        return self._all[1]
+
+
+def _check_folds(folds: _Folds) -> None:
+    n_usable, n_all = len(folds.usable), folds.n_all
+    if not n_usable:
         raise ValueError(
-            f"no triplet can be drawn without the held-out nodes, whichever of the {len(folds)} folds they are; "
+            f"no triplet can be drawn without the held-out nodes, whichever of the {n_all} folds they are; "
             "give networks with more links."
         )
-    if len(usable) < len(folds):
+    if n_usable < n_all:
         warnings.warn(
-            f"{len(folds) - len(usable)} of {len(folds)} folds hold all links of a task, so that nothing is left to "
-            "train on; they are left out.",
+            f"{n_all - n_usable} of {n_all} folds hold all links of a task, so that nothing is left to train on; "
+            "they are left out.",
             stacklevel=3,
         )
-    return usable
 
 
 def hidden_links(split: Split, anchors: Sequence[Any] = ()) -> HiddenLinks:
@@ -318,48 +359,82 @@ def _fit_fold(estimator: Any, setting: dict[str, Any], fold: _Fold, is_stopped: 
     return done
 
 
+# What runs fits: gives a function that starts the fit of setting s without fold f, and ends what still runs at its end.
+_Runner = AbstractContextManager[Callable[[int, int], "Future[Any]"]]
+
+
+@contextmanager
+def _on_threads(n_threads: int, estimator: Any, settings: Sequence[dict[str, Any]], folds: _Folds) -> Iterator[Any]:
+    """Run fits on threads of this process."""
+    is_stopped = threading.Event()
+    with ThreadPoolExecutor(n_threads, "fastspml-select") as pool:
+        try:
+            yield lambda s, f: pool.submit(_timed_fit, estimator, settings[s], folds, f, is_stopped)
+        finally:
+            is_stopped.set()  # what still runs ends at its next look; what waits does not start
+
+
+@contextmanager
+def _on_cluster(client: Any, estimator: Any, settings: Sequence[dict[str, Any]], folds: _Folds) -> Iterator[Any]:
+    """Run fits on the workers of a Dask cluster, which are sent the networks once each."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        held = client.submit(_same, folds, pure=False)  # a result of a task: what a dying worker takes along is redone
+    pool = client.get_executor(pure=False)
+    started: list[Future[Any]] = []
+
+    def start(s: int, f: int) -> Future[Any]:
+        started.append(pool.submit(_timed_fit, estimator, settings[s], held, f))
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for future in started:
+            future.cancel()
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _timed_fit(
+    estimator: Any, setting: dict[str, Any], folds: _Folds, f: int, is_stopped: threading.Event | None = None
+) -> tuple[list[Any], float]:
+    """Fit a setting without a fold; return what `_fit_fold` does, and seconds."""
+    began, is_stopped = time.perf_counter(), is_stopped or threading.Event()
+    done = [] if is_stopped.is_set() else _fit_fold(estimator, setting, folds.usable[f], is_stopped)
+    return done, time.perf_counter() - began
+
+
 def _try_all(
-    estimator: Any,
-    settings: Sequence[dict[str, Any]],
-    folds: Sequence[_Fold],
-    n_threads: int,
-    progress: Callable[[SelectProgress], Any] | None,
+    runner: _Runner, n_settings: int, n_folds: int, progress: Callable[[SelectProgress], Any] | None
 ) -> tuple[list[Trial], bool]:
     """Fit all settings on all folds; return the trials of the finished ones in order, and whether that is all."""
-    is_stopped, started = threading.Event(), time.perf_counter()
-    results: list[dict[int, Any]] = [{} for _ in settings]  # of each setting: fold -> what its fit gave, and seconds
+    started = time.perf_counter()
+    results: list[dict[int, Any]] = [{} for _ in range(n_settings)]  # of each setting: fold -> what its fit gave
     by_setting: dict[int, list[Trial]] = {}
 
-    def run(s: int, f: int) -> tuple[int, int, Any, float]:
-        began = time.perf_counter()
-        done = [] if is_stopped.is_set() else _fit_fold(estimator, settings[s], folds[f], is_stopped)
-        return s, f, done, time.perf_counter() - began
-
-    def collect(future: Future[Any]) -> bool:
-        s, f, done, seconds = future.result()
-        if is_stopped.is_set():
-            return True
-        results[s][f] = (done, seconds)
-        finished = _trials(results[s]) if len(results[s]) == len(folds) else []
+    def collect(s: int, f: int, future: Future[Any]) -> bool:
+        results[s][f] = future.result()
+        finished = _trials(results[s]) if len(results[s]) == n_folds else []
         if finished:
             by_setting[s] = finished
         if progress is None:
             return False
         best = max((trial for trials in by_setting.values() for trial in trials), key=lambda t: t.auc, default=None)
-        n_done, n_fits = sum(map(len, results)), len(settings) * len(folds)
+        n_done, n_fits = sum(map(len, results)), n_settings * n_folds
         return bool(progress(SelectProgress(n_done, n_fits, time.perf_counter() - started, best, finished)))
 
-    with ThreadPoolExecutor(n_threads, "fastspml-select") as pool:
-        futures = [pool.submit(run, s, f) for s in range(len(settings)) for f in range(len(folds))]
+    with runner as start:
+        futures = {start(s, f): (s, f) for s in range(n_settings) for f in range(n_folds)}
         try:
             for future in as_completed(futures):
-                if collect(future):
+                if collect(*futures[future], future):
                     break
         except KeyboardInterrupt:
             pass
-        finally:
-            is_stopped.set()  # what still runs ends at its next look; what waits does not start
-    return [trial for s in sorted(by_setting) for trial in by_setting[s]], len(by_setting) == len(settings)
+    return [trial for s in sorted(by_setting) for trial in by_setting[s]], len(by_setting) == n_settings
 
 
 def _trials(by_fold: Mapping[int, Any]) -> list[Trial]:

@@ -19,13 +19,16 @@ KERNELS = sorted((ROOT / "kernels").glob("*.py"))
 # Kernels whose twin is called otherwise, or that compute nothing which could have one.
 OTHER_TWINS = {
     "run_iterations": ("spml", "mtspml"), "search_nodes": ("nearest",), "rank_links": ("link_quality",), "wait": (),
-    "score_row": ("score_nodes",), "kernel": (), "ask_for_link": (), "look_up_pool": (),
+    "score_row": ("score_nodes",), "kernel": (), "ask_for_link": (), "look_up_pool": (), "ask_for_rows": (),
+    "draw_share": ("sample_triplets",), "draw_rows": ("sample_triplets",),
+    "judge_share": ("spml", "mtspml"), "add_triplet": ("spml", "mtspml"), "clip_share": ("spml", "mtspml"),
+    "judge_block": ("spml", "mtspml"), "add_verdicts": ("spml", "mtspml"),
 }  # fmt: skip
 
 # A file may import only from those before it (STYLE.md, section 2).
 ORDER = [
     "exchange", "csr", "network", "leaks", "weighting", "kernels", "stack", "metric", "synthetic", "scoring", "learner", "spml", "mtspml", "store",
-    "datasets", "readers", "evaluate", "predict", "baselines", "selection", "runs", "plots", "page", "report", "cli", "__main__",
+    "datasets", "readers", "evaluate", "predict", "baselines", "selection", "runs", "distributed", "plots", "page", "report", "cli", "__main__",
 ]  # fmt: skip
 
 

@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return DONE
     except KeyboardInterrupt:
         tell("failed", "interrupted.")
-    except (ValueError, TypeError, OSError, MemoryError, ArithmeticError) as error:
+    except (ValueError, TypeError, OSError, MemoryError, ArithmeticError, ImportError) as error:
         tell("failed", str(error) or type(error).__name__)
     return FAILED
 

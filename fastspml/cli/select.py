@@ -7,7 +7,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from fastspml.cli.output import print_json, print_table, report_shower, say
-from fastspml.cli.train import KEYS, TRAINING_KEYS, add_keys, as_value, configured
+from fastspml.cli.train import KEYS, TRAINING_KEYS, add_dask, add_keys, as_value, configured
 
 if TYPE_CHECKING:
     from fastspml.selection import SelectProgress
@@ -37,10 +37,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, metavar="N", help="fits side by side (default: all processors)")
     parser.add_argument("--top", type=int, default=10, metavar="N", help="combinations to print (default: 10)")
     parser.add_argument("--json", action="store_true", help="print everything that was tried as JSON")
+    add_dask(parser)
     add_keys(parser, [key for key in KEYS if key not in TRAINING_KEYS])
 
 
 def run(options: argparse.Namespace) -> None:
+    from fastspml.distributed import cluster
     from fastspml.runs.training import select_and_train
 
     show, close = report_shower()
@@ -49,17 +51,19 @@ def run(options: argparse.Namespace) -> None:
         show("fits", record.n_done, record.n_fits)
 
     try:
-        selection = select_and_train(
-            configured(options),
-            options.output,
-            _grid(options.grid),
-            progress,
-            n_folds=options.folds,
-            n_random=options.random,
-            one_standard_error=options.one_standard_error,
-            seed=options.seed_of_folds,
-            n_threads=options.threads,
-        )
+        with cluster(options.dask) as client:
+            selection = select_and_train(
+                configured(options),
+                options.output,
+                _grid(options.grid),
+                progress,
+                n_folds=options.folds,
+                n_random=options.random,
+                one_standard_error=options.one_standard_error,
+                seed=options.seed_of_folds,
+                n_threads=options.threads,
+                client=client,
+            )
     finally:
         close()
     if not selection.is_complete_:

@@ -49,7 +49,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--example", action="store_true", help="print a commented configuration and stop")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--log-json", action="store_true", help="progress and events as JSON lines on standard error")
+    add_dask(parser)
     add_keys(parser, KEYS)
+
+
+def add_dask(parser: argparse.ArgumentParser) -> None:
+    """Let the work be done by a Dask cluster."""
+    parser.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="work on a Dask cluster: tcp://host:8786, or local:4 for 4 worker processes on this machine",
+    )
 
 
 def add_keys(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
@@ -79,13 +89,17 @@ def run(options: argparse.Namespace) -> int | None:
     from fastspml.runs.signals import noted_signals
 
     with noted_signals():  # from here on a scheduler's signal ends in 75, also while libraries and networks are loaded
+        from fastspml import distributed
         from fastspml.runs.training import Stopped, train
 
+        config = configured(options)
+        tell = say_json if options.log_json else _say_message
         show, close = progress_shower("training", options.log_json)
         try:
-            model: Any = train(
-                configured(options), options.output, show, say_json if options.log_json else _say_message
-            )
+            with distributed.cluster(options.dask) as client:
+                # Workers can map the file themselves where it is trained on as it is.
+                path = None if config["test_size"] or config["undirected"] else config["networks"]
+                model: Any = train(config, options.output, show, tell, distributed.team(client, path))
         except Stopped:
             return RESUMABLE
         finally:

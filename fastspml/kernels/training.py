@@ -38,6 +38,16 @@ def share_of_pool(settings, pool, first, last):
 
 
 @kernel
+def draw_rows(stack, pool, key, b, k, rows):
+    """Draw triplet b of a `Pool` under an iteration's key into rows[k], as rows of attributes: i, j, l."""
+    q, i, j, l = draw_triplet(stack, pool, key, b)
+    row = stack.feature_starts[q]
+    rows[k, 0], rows[k, 1], rows[k, 2] = row + i, row + j, row + l
+    for c in range(3):  # where the rows lie is read when they are asked for
+        prefetch(stack.indptr, rows[k, c])
+
+
+@kernel
 def draw_share(stack, settings, t, first, last, rows):
     """Draw triplets first..last - 1 of iteration t (pool by pool) as rows of attributes: i, j, l."""
     for pool in range(first // settings.batch_size, (last + settings.batch_size - ONE) // settings.batch_size):
@@ -49,12 +59,8 @@ def draw_share(stack, settings, t, first, last, rows):
         for k in range(start, end):
             if k + LINKS_AHEAD < end:
                 ask_for_link(stack, found, key, b + LINKS_AHEAD)
-            q, i, j, l = draw_triplet(stack, found, key, b)
+            draw_rows(stack, found, key, b, k, rows)
             b += ONE
-            row = stack.feature_starts[q]
-            rows[k, 0], rows[k, 1], rows[k, 2] = row + i, row + j, row + l
-            for c in range(3):  # where the rows lie is read when they are asked for
-                prefetch(stack.indptr, rows[k, c])
 
 
 @kernel
@@ -136,6 +142,39 @@ def judge_share(stack, settings, t, first, last, judged, work, features, thread,
 
 
 @kernel
+def add_triplet(stack, k, first, last, own, share, harmonic, judge, thread, rows, work, features, totals, moments):
+    """Add violated triplet k to the words first..last - 1, in place; return how many entries.
+
+    judge : the thread that judged it, whose buffer holds its subgradient if that was kept
+    """
+    place = work.places[k]
+    is_kept = place != RECOMPUTE
+    holder = judge if is_kept else thread
+    values = work.values[holder]
+    at = np.uint64(place) if is_kept else work.n_kept
+    linked, unlinked = work.starts[k, 0], work.starts[k, 1]
+    n_linked, n_unlinked = work.lengths[k, 0], work.lengths[k, 1]
+    indptr, indices, data = stack.indptr, stack.indices, stack.data
+    if not is_kept:
+        i, j, l = rows[k, 0], rows[k, 1], rows[k, 2]
+        if features is None:
+            gradient_diagonal(indptr, indices, data, i, j, l, work.doubled[thread], values, at)
+            linked, unlinked = indptr[l], indptr[j]
+            n_linked, n_unlinked = indptr[l + ONE] - linked, indptr[j + ONE] - unlinked
+        else:
+            n_linked = row_diff(indptr, indices, data, i, l, features[holder], values, at)
+            n_unlinked = row_diff(indptr, indices, data, i, j, features[holder], values, at + n_linked)
+    if features is None:
+        return add_diagonal(
+            indices, linked, n_linked, unlinked, n_unlinked, first, last, own, share, harmonic, values, at, totals,
+            moments, work.touched[thread],
+        )  # fmt: skip
+    return add_full(
+        features[holder], values, at, n_linked, n_unlinked, first, last, own, share, harmonic, totals, moments
+    )
+
+
+@kernel
 def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, features, totals, moments, violations,
               counters):  # fmt: skip
     """Add all violated triplets, in order, to this thread's share of the words; the first thread counts them, too."""
@@ -157,36 +196,28 @@ def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, fe
                 for side in range(2):
                     start = work.starts[k + ROWS_AHEAD, side]
                     ask_for_words(stack.indices, start, start + work.lengths[k + ROWS_AHEAD, side])
-            place = work.places[k]
-            if place != NOT_VIOLATED:
+            if work.places[k] != NOT_VIOLATED:
                 n_violated += 1
-                i, j, l = rows[k, 0], rows[k, 1], rows[k, 2]
-                n_linked, n_unlinked = work.lengths[k, 0], work.lengths[k, 1]
-                is_kept = place != RECOMPUTE
-                holder = judge if is_kept else thread
-                values = work.values[holder]
-                at = np.uint64(place) if is_kept else work.n_kept
-                if features is None:
-                    if not is_kept:
-                        gradient_diagonal(
-                            stack.indptr, stack.indices, stack.data, i, j, l, work.doubled[thread], values, at
-                        )
-                    n_entries += add_diagonal(
-                        stack.indices, work.starts[k, 0], n_linked, work.starts[k, 1], n_unlinked, first, last, own,
-                        share, harmonic, values, at, totals, moments, work.touched[thread],
-                    )  # fmt: skip
-                else:
-                    if not is_kept:
-                        row_diff(stack.indptr, stack.indices, stack.data, i, l, features[holder], values, at)
-                        row_diff(stack.indptr, stack.indices, stack.data, i, j, features[holder], values, at + n_linked)
-                    n_entries += add_full(
-                        features[holder], values, at, n_linked, n_unlinked, first, last, own, share, harmonic, totals,
-                        moments,
-                    )  # fmt: skip
+                n_entries += add_triplet(
+                    stack, k, first, last, own, share, harmonic, judge, thread, rows, work, features, totals, moments
+                )
             k += ONE
         if thread == 0:
             violations[pool] = n_violated
     counters[ENTRIES] += n_entries
+
+
+@kernel
+def clip_share(settings, t, harmonic, thread, work, totals, moments):
+    """Project this thread's share of the diagonal metrics, in place, if iteration t is one to project after."""
+    if settings.clip_each_every > ZERO and t % settings.clip_each_every == ZERO:
+        floors = work.floors[thread]
+        for c in range(len(floors)):
+            floors[c] = -settings.priors[c] * settings.regs[c] * t
+        clip_diagonal(
+            work.word_bounds[thread], work.word_bounds[thread + 1], floors, harmonic, totals, moments,
+            work.touched[thread],
+        )  # fmt: skip
 
 
 @kernel
@@ -214,14 +245,8 @@ def run_iterations(thread, n_threads, t_first, t_last, stack, settings, judged, 
             stack, settings, t, harmonic, n_pools, np.uint64(n_threads), thread, work, features, totals, moments,
             violations[t - t_first], counters[thread],
         )  # fmt: skip
-        if features is None and settings.clip_each_every > ZERO and t % settings.clip_each_every == ZERO:
-            floors = work.floors[thread]
-            for c in range(len(floors)):
-                floors[c] = -settings.priors[c] * settings.regs[c] * t
-            clip_diagonal(
-                work.word_bounds[thread], work.word_bounds[thread + 1], floors, harmonic, totals, moments,
-                work.touched[thread],
-            )  # fmt: skip
+        if features is None:
+            clip_share(settings, t, harmonic, thread, work, totals, moments)
         harmonic += 1.0 / t
         if not wait(work.barrier, n_threads):
             return np.nan

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.learner import Learner, Progress
+from fastspml.learner import Learner, Progress, Team
 from fastspml.network import Network, split_networks
 from fastspml.runs.checkpoints import Cadence, Checkpoints
 from fastspml.runs.config import new_model, read_config
@@ -35,6 +35,7 @@ def train(
     folder: str | Path,
     progress: Callable[[Progress], Any] | None = None,
     tell: Callable[[Event], Any] | None = None,
+    team: Team | None = None,
 ) -> Learner:
     """Train as configured and leave the model in the folder; a run that was stopped or killed goes on.
 
@@ -47,6 +48,8 @@ def train(
         Called with a `Progress` between chunks.
     tell : callable, optional
         Called with every event of the log; what a user should read is its ``message``.
+    team : optional
+        That of `Learner.fit`: a cluster, for example.
 
     Raises Stopped when SIGTERM, SIGINT or SIGUSR1 asked for it: the state is in the folder then. A run that is
     finished is not trained again.
@@ -61,7 +64,7 @@ def train(
                     {"time": now(), "event": "finished", "message": f"{folder} is finished already; nothing was done."}
                 )
             return load_model(run.model)
-        session = _Session(run, config, caught, progress, tell)
+        session = _Session(run, config, caught, progress, tell, team)
         try:
             return session.train()
         except Stopped:
@@ -81,9 +84,10 @@ class _Session:
         caught: list[str],
         progress: Callable[[Progress], Any] | None,
         tell: Callable[[Event], Any] | None,
+        team: Team | None,
     ) -> None:
         self.run, self.config, self.caught = run, config, caught
-        self.progress, self.tell = progress, tell
+        self.progress, self.tell, self.team = progress, tell, team
         self.checkpoints = Checkpoints(run.checkpoints, config["keep_checkpoints"])
         self.saving, self.looking = Cadence(), Cadence(compiles=True)
         self.before_s = 0.0  # what earlier sessions took for what is kept of them
@@ -104,14 +108,15 @@ class _Session:
         del networks  # hidden nodes are needed no longer, but for the sample that is looked at
         if restored is None:
             self.model = new_model(self.config)
-            rest = self.model.stages(self.model.prepare(training), [self.model.n_iters], self._between_chunks)
+            prepared = self.model.prepare(training)
+            rest = self.model.stages(prepared, [self.model.n_iters], self._between_chunks, self.team)
             self._begin(0)
             for _ in rest:
                 pass
         else:
             self.model = restored
             self._begin(restored.state_.iteration)
-            self.model.resume(training, self._between_chunks)
+            self.model.resume(training, self._between_chunks, self.team)
         if self.last_record is not None:
             self._write_line(self.last_record, looks=True)
         self.run.check()
