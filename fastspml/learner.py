@@ -20,6 +20,7 @@ import numpy as np
 
 from fastspml.kernels import barrier, training
 from fastspml.kernels.arguments import Settings, Stack, Work
+from fastspml.mapped import PIECE, count_columns
 from fastspml.metric import DiagonalMetric, FullMetric, Metric, project_psd
 from fastspml.network import Network, as_networks, check_same_features
 from fastspml.scoring import RanksByMetric
@@ -219,7 +220,7 @@ class Learner(RanksByMetric):
                 raise ValueError(f"{networks[0].name!r} and {network.name!r} went through different weightings.")
         columns = None
         if self.form == "full":
-            counts = sum(np.bincount(network.features.indices, minlength=network.n_features) for network in networks)
+            counts = sum(count_columns(network.features) for network in networks)
             # Frequent words first: the entries that are looked at most then lie close together.
             columns = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
         return Prepared(networks, weighting, columns, stack(networks, self._is_pooled, columns))
@@ -521,7 +522,10 @@ def _word_bounds(indices: np.ndarray, n_words: int, n_threads: int, is_full: boo
     """Return where each thread's share of the words starts and ends, so that all add about as much."""
     if n_threads == 1:
         return np.array([0, n_words], dtype=np.uint64)
-    amount = np.cumsum(np.bincount(indices, minlength=n_words)).astype(np.float64)
+    counts = np.zeros(n_words, dtype=np.int64)
+    for start in range(0, len(indices), PIECE):  # NumPy widens what it counts
+        counts += np.bincount(indices[start : start + PIECE], minlength=n_words)
+    amount = np.cumsum(counts).astype(np.float64)
     if is_full:  # a row of the triangle costs as much as there are words before it
         amount **= 2
     cuts = np.searchsorted(amount, amount[-1] * np.arange(1, n_threads) / n_threads)

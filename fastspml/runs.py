@@ -27,13 +27,16 @@ from fastspml.store import load_model, read_networks, save_model
 MODELS: dict[str, type[Learner]] = {"MTSPML": MTSPML, "SPML": SPML}
 
 # What a configuration holds besides the parameters of the model.
-RUN_KEYS: dict[str, Any] = {"networks": "", "model": "MTSPML", "undirected": False, "test_size": 0.2, "split_seed": 0}
+RUN_KEYS: dict[str, Any] = {
+    "networks": "", "mapped": False, "model": "MTSPML", "undirected": False, "test_size": 0.2, "split_seed": 0
+}  # fmt: skip
 
 EXAMPLE = """\
 # A training run of fastspml:  fastspml train example.toml -o runs/example
 # Every key can also be given as a flag: --n-iters 400000
 
 networks = "networks.h5"   # made by fastspml import, or fs.write_networks
+mapped = false             # leave attributes and links in that file: for networks larger than memory
 model = "MTSPML"           # a common metric and one per task; "SPML" learns one metric from all tasks together
 undirected = true          # make every link run both ways before training
 test_size = 0.2            # share of the nodes that is hidden, for fastspml evaluate; 0 trains on all
@@ -180,7 +183,7 @@ def _save(folder: Path, model: Any, networks: Sequence[Network], hidden: list[np
 
 def load_networks(config: Mapping[str, Any]) -> list[Network]:
     """Return the networks of a configuration, as they were trained and are evaluated on."""
-    networks = read_networks(config["networks"])
+    networks = read_networks(config["networks"], mapped=config.get("mapped", False))  # older runs do not say
     return [network.undirected() for network in networks] if config["undirected"] else networks
 
 
