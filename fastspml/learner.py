@@ -68,6 +68,7 @@ class State:
     violations: np.ndarray  # shape (iterations, pools)
     work: dict[str, int]
     columns: np.ndarray | None  # the features that have a row, for a full metric, the most frequent first
+    ahead: np.ndarray  # int64 (metrics,): iterations that a metric has done more than this; 0 but for added tasks
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ class Learner(RanksByMetric):
         """Go on with a stopped or loaded fit, on the same networks, until n_iters; the bits are those of one fit."""
         self._check_fitted()
         self._check_params()
-        prepared = self._laid_out(as_networks(networks), self.weighting_)
+        prepared = self._laid_out(as_networks(networks), self.weighting_, self.state_.columns)
         names = [network.name for network in prepared.networks]
         n_features = prepared.networks[0].n_features
         if n_features != self.n_features_ or names != self.task_names_:
@@ -198,10 +199,9 @@ class Learner(RanksByMetric):
                 f"this model was trained on {', '.join(self.task_names_)} with {self.n_features_} features; "
                 f"it can go on with those only, got {', '.join(names)} with {n_features}."
             )
-        state, n_metrics = self.state_, len(self._regs(len(names)))
-        before = (state.columns is not None, state.totals.shape[1], len(state.moments) > 0)
-        if before != (self.form == "full", n_metrics, bool(self.average)):
-            raise ValueError("metric, average and the number of tasks cannot change when training goes on.")
+        self._check_continues(len(names))
+        if prepared.columns is not None and len(prepared.columns) > len(self.state_.columns):  # type: ignore[arg-type]
+            raise ValueError("words have come up that the model was not trained on; partial_fit goes on with those.")
         if self.state_.iteration > self.n_iters:
             raise ValueError(
                 f"the model has come to iteration {self.state_.iteration} already, beyond n_iters={self.n_iters}."
@@ -210,8 +210,19 @@ class Learner(RanksByMetric):
             pass
         return self
 
-    def _laid_out(self, networks: list[Network], weighting: Weighting | None) -> Prepared:
-        """Return the networks as they are trained on: over one vocabulary, weighted alike, laid out for kernels."""
+    def _check_continues(self, n_tasks: int) -> None:
+        state, n_metrics = self.state_, len(self._regs(n_tasks))
+        before = (state.columns is not None, state.totals.shape[1], len(state.moments) > 0)
+        if before != (self.form == "full", n_metrics, bool(self.average)):
+            raise ValueError("metric, average and the number of tasks cannot change when training goes on.")
+
+    def _laid_out(
+        self, networks: list[Network], weighting: Weighting | None, known: np.ndarray | None = None
+    ) -> Prepared:
+        """Return the networks as they are trained on: over one vocabulary, weighted alike, laid out for kernels.
+
+        Features that are `known` to a full metric keep their rows, and those that have come up follow.
+        """
         check_same_features(networks)
         if weighting is not None:
             networks = weighting.transform(networks)
@@ -223,6 +234,8 @@ class Learner(RanksByMetric):
             counts = sum(count_columns(network.features) for network in networks)
             # Frequent words first: the entries that are looked at most then lie close together.
             columns = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+            if known is not None:
+                columns = np.concatenate([known, columns[~np.isin(columns, known)]])
         return Prepared(networks, weighting, columns, stack(networks, self._is_pooled, columns))
 
     def _new_state(self, prepared: Prepared) -> State:
@@ -240,6 +253,7 @@ class Learner(RanksByMetric):
             violations=np.zeros((0, 1 if self._is_pooled else n_tasks), dtype=np.int64),
             work=dict.fromkeys(WORK_COUNTERS, 0),
             columns=columns,
+            ahead=np.zeros(n_metrics, dtype=np.int64),
         )
 
     def _check_memory(self, n_words: int, n_metrics: int, n_tasks: int) -> None:
@@ -262,7 +276,7 @@ class Learner(RanksByMetric):
         n_triplets = state.violations.shape[1] * self.batch_size
         n_threads = min(self.n_threads, available_threads(), n_triplets // MIN_TRIPLETS_PER_THREAD[self.form])
         n_threads = max(1, n_threads)
-        settings, work = self._settings(n_tasks), self._work(stacked, state, n_triplets, n_threads)
+        settings, work = self._settings(n_tasks, state), self._work(stacked, state, n_triplets, n_threads)
         features = np.empty(work.values.shape, stacked.indices.dtype) if self.form == "full" else None
         is_stopped = False
         with _team(n_threads, work.barrier) as run_on_all:
@@ -287,7 +301,7 @@ class Learner(RanksByMetric):
                     if progress is not None:
                         elapsed_s = time.perf_counter() - started
                         violated_share = float(chunk.mean()) / self.batch_size
-                        record = Progress(last, self.n_iters, elapsed_s, dict(state.work), chunk, violated_share)
+                        record = Progress(last, stops[-1], elapsed_s, dict(state.work), chunk, violated_share)
                         is_stopped = bool(progress(record))
                 state.violations = np.concatenate(violations)
                 self._set_learned()
@@ -314,7 +328,7 @@ class Learner(RanksByMetric):
         every = self._projection_interval
         return every > 0 and iteration > 0 and iteration % every == 0
 
-    def _settings(self, n_tasks: int) -> Settings:
+    def _settings(self, n_tasks: int, state: State) -> Settings:
         is_full = self.form == "full"
         every = np.uint64(0 if is_full else self._projection_interval)
         priors = np.array(self._priors(n_tasks))
@@ -330,6 +344,9 @@ class Learner(RanksByMetric):
             clip_each_every=np.uint64(0) if self._projects_sums else every,
             clip_sums_every=every if self._projects_sums else np.uint64(0),
             judges_given=False,
+            ahead=state.ahead.view(np.uint64),
+            first_pool=np.uint64(0),
+            common_is_given=False,
         )
 
     def _work(self, stacked: Stack, state: State, n_triplets: int, n_threads: int) -> Work:
@@ -359,7 +376,7 @@ class Learner(RanksByMetric):
         """Return what the next chunk is judged by: the totals, or sums of full metrics that were just projected."""
         if not (self.form == "full" and self._projects_sums and self._is_projection_due(state.iteration)):
             return state.totals, settings._replace(judges_given=False)
-        given = np.zeros_like(state.totals)
+        given = np.zeros(state.totals.shape, np.float64)
         common = self._plain_part(state, 0)
         for column in range(1, given.shape[1]):
             given[:, column] = pack(project_psd(common + self._plain_part(state, column)))
@@ -371,7 +388,7 @@ class Learner(RanksByMetric):
         for column, (reg, prior) in enumerate(zip(self._regs(n_tasks), self._priors(n_tasks), strict=True)):
             projected = project_psd(self._plain_part(state, column))
             _add_to_diagonal(projected, -prior)
-            change = pack(projected) * (reg * state.iteration) - state.totals[:, column]
+            change = pack(projected) * (reg * _clock(state, column)) - state.totals[:, column]
             state.totals[:, column] += change
             if len(state.moments):
                 state.moments[:, column] += change * (state.harmonic - 1.0 / state.iteration)
@@ -380,8 +397,9 @@ class Learner(RanksByMetric):
         bad = counters[:, training.BAD_ITERATION]
         if bad.any():
             iteration = int(bad[bad > 0].min())
+            step = 1 / (min(self._regs(len(self.task_names_))) * iteration)
             raise FloatingPointError(
-                f"metric is not finite after iteration {iteration} (step {1 / (min(self._regs(1)) * iteration):.1e}); "
+                f"metric is not finite after iteration {iteration} (step {step:.1e}); "
                 "raise reg or normalise the rows of features."
             )
 
@@ -391,7 +409,9 @@ class Learner(RanksByMetric):
         """Return M of one column at the state's iteration, unprojected: (d,), or (words, words) for a full one."""
         n_tasks = state.totals.shape[1] - 1
         reg, prior = self._regs(n_tasks)[column], self._priors(n_tasks)[column]
-        return _with_prior(state.totals[:, column] / (reg * state.iteration), prior, state.columns is not None)
+        # A task that was added and not trained yet has no totals either.
+        clock = max(1, _clock(state, column))
+        return _with_prior(state.totals[:, column] / (reg * clock), prior, state.columns is not None)
 
     def _part(self, state: State, column: int, projects: bool) -> np.ndarray:
         """Return M of one column as a fit returns it: averaged if asked, projected if `projects`."""
@@ -455,6 +475,11 @@ def check_number(name: str, value: Any) -> None:
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _clock(state: State, column: int) -> int:
+    """Return the iterations that a metric has done."""
+    return state.iteration + int(state.ahead[column])
 
 
 # ---- numbers of a metric: (entries,) of a diagonal one, (words, words) of a full one --------------------------------

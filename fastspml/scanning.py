@@ -7,6 +7,7 @@ lie. Both give the same values, bit for bit with a diagonal metric.
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 from fastspml.csr import as_kernel_csr
 from fastspml.kernels import ranking, scanning
@@ -71,6 +72,6 @@ def _scan(metric: Metric, network: Network, nodes: np.ndarray, is_candidate: np.
     return quality
 
 
-def _attributes(metric: Metric, network: Network, rows: object) -> object:
+def _attributes(metric: Metric, network: Network, rows: sparse.csr_array) -> sparse.csr_array:
     """Return some rows of a network as the metric compares them; one that weights counts weights these alone."""
     return metric.attributes(network.replace(features=rows))

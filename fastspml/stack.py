@@ -123,7 +123,8 @@ def _link_sources(networks: Sequence[Network], n_nodes: int) -> np.ndarray:
     for network in networks:
         indptr = network.adjacency.indptr
         for first, last in row_ranges(indptr):
-            piece = np.repeat(np.arange(node + first, node + last, dtype=dtype), np.diff(indptr[first : last + 1]))
+            nodes: np.ndarray = np.arange(node + first, node + last, dtype=dtype)
+            piece = np.repeat(nodes, np.diff(indptr[first : last + 1]))
             sources[link : link + len(piece)] = piece
             link += len(piece)
         node += network.n_nodes

@@ -503,6 +503,11 @@ def row_diff(x, y):
     return positions, [diff[f] for f in positions]
 
 
+def first_above(values, value):
+    """Return how many of the sorted values come before the first that is larger than value."""
+    return sum(1 for v in values if v <= value)
+
+
 def score_nodes(M, X, y):
     """Return d(x, y) - d(0, y) for every row x of X, shape (n,): y's own part left out."""
     return np.array([sqdist(M, x, y) - sqdist(M, np.zeros(len(y)), y) for x in X])

@@ -19,12 +19,13 @@ KERNELS = sorted((ROOT / "kernels").glob("*.py"))
 # Kernels whose twin is called otherwise, or that compute nothing which could have one.
 OTHER_TWINS = {
     "run_iterations": ("spml", "mtspml"), "search_nodes": ("nearest",), "rank_links": ("link_quality",), "wait": (),
-    "kernel": (), "ask_for_link": (),
+    "kernel": (), "ask_for_link": (), "score_links": ("score_nodes",), "count_negatives": ("link_quality",),
+    "score_from_counts": ("link_quality",),
 }  # fmt: skip
 
 # A file may import only from those before it (STYLE.md, section 2).
 ORDER = [
-    "exchange", "csr", "mapped", "network", "leaks", "weighting", "kernels", "stack", "metric", "synthetic", "scoring", "scanning", "learner", "spml", "mtspml", "store",
+    "exchange", "csr", "mapped", "network", "leaks", "weighting", "kernels", "stack", "metric", "synthetic", "scoring", "scanning", "learner", "growing", "spml", "mtspml", "store",
     "datasets", "readers", "evaluate", "predict", "baselines", "selection", "runs", "plots", "page", "report", "cli", "__main__",
 ]  # fmt: skip
 

@@ -1,0 +1,276 @@
+"""A network larger than its memory: python -m bench.memory [--gigabytes 3] [--limit 1.5] [-o folder].
+
+A planted network is written to a file in pieces. One process maps the file under a limit on anonymous memory
+(RLIMIT_DATA) below the file's size, hides nodes, trains on the others and ranks the links of hidden ones; another does
+the same in memory, without a limit. Both must come to the same bits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.machine import RESULTS, write_results
+
+WORDS, TOPIC_WORDS, LINKS = (
+    50,
+    10,
+    10,
+)  # of a node; so many of its words and all but one in ten of its links are its topic's
+N_FEATURES, N_TOPICS = 100_000, 2_000
+BYTES_PER_NODE = 8 * WORDS + 5 * LINKS + 16
+BLOCK = 20_000  # nodes that are made together
+INDEX_TAKES = 10  # an index in memory takes up to so many times the file
+SAMPLE_S = 0.02
+
+
+def write_planted(path: Path, n_nodes: int, seed: int = 0) -> None:
+    """Write a network in which nodes of a topic link, block by block: no more than a block is ever in memory."""
+    import fastspml as fs
+    from fastspml.csr import csr_from_parts, freeze_csr
+
+    indptr, adj_indptr = np.arange(n_nodes + 1) * WORDS, [np.zeros(1, np.int64)]
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        indices, data, targets, links = (
+            np.memmap(Path(folder) / name, dtype, "w+", shape=n_nodes * size)
+            for name, dtype, size in (
+                ("indices", np.int32, WORDS), ("data", np.float32, WORDS), ("targets", np.int32, LINKS),
+                ("links", bool, LINKS),
+            )
+        )  # fmt: skip
+        n_links = 0
+        for first in range(0, n_nodes, BLOCK):
+            rng = np.random.default_rng([seed, first])
+            nodes = np.arange(first, min(first + BLOCK, n_nodes))
+            words, counts = _words(rng, nodes)
+            indices[first * WORDS : (nodes[-1] + 1) * WORDS] = words.ravel()
+            data[first * WORDS : (nodes[-1] + 1) * WORDS] = counts.ravel()
+            block, degrees = _targets(rng, nodes, n_nodes)
+            targets[n_links : n_links + len(block)] = block
+            links[n_links : n_links + len(block)] = True
+            adj_indptr.append(n_links + np.cumsum(degrees))
+            n_links += len(block)
+        features, adjacency = (
+            csr_from_parts(*parts)
+            for parts in (
+                (data, indices, indptr, (n_nodes, N_FEATURES)),
+                (links[:n_links], targets[:n_links], np.concatenate(adj_indptr), (n_nodes, n_nodes)),
+            )
+        )
+        for matrix in (features, adjacency):  # as they were made; SciPy would copy the indices to find that out
+            matrix.has_sorted_indices = matrix.has_canonical_format = True
+        empty = fs.Network(np.zeros((0, N_FEATURES)), name="planted")
+        parts = {"features": freeze_csr(features), "adjacency": freeze_csr(adjacency), "nodes": np.arange(n_nodes)}
+        fs.write_networks(path, empty.replace(**parts), overwrite=True)
+
+
+def _words(rng: np.random.Generator, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the words of nodes, sorted and distinct, and how often each has them."""
+    topics = nodes % N_TOPICS
+    # A word of its own for every place, so that no node has one twice: stretches of the vocabulary, Zipf-like within.
+    stretch = N_FEATURES // WORDS
+    places = np.arange(WORDS) * stretch
+    words = places + (stretch * rng.random((len(nodes), WORDS)) ** 3).astype(np.int64)
+    topical = places[:TOPIC_WORDS] + stretch // 2 + (topics[:, None] * 7 + np.arange(TOPIC_WORDS)) % (stretch // 2)
+    words[:, :TOPIC_WORDS] = topical
+    return words.astype(np.int32), rng.integers(1, 4, words.shape).astype(np.float32)
+
+
+def _targets(rng: np.random.Generator, nodes: np.ndarray, n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nodes that each node links to, sorted, and how many they are."""
+    topics = nodes % N_TOPICS
+    per_topic = (n_nodes - 1 - topics) // N_TOPICS + 1
+    targets = topics[:, None] + N_TOPICS * (rng.random((len(nodes), LINKS)) * per_topic[:, None]).astype(np.int64)
+    is_noise = rng.random(targets.shape) < 0.1
+    targets[is_noise] = rng.integers(0, n_nodes, int(is_noise.sum()))
+    targets.sort(axis=1)
+    is_kept = targets != nodes[:, None]
+    is_kept[:, 1:] &= targets[:, 1:] != targets[:, :-1]
+    return targets[is_kept].astype(np.int32), is_kept.sum(axis=1)
+
+
+class Watch:
+    """The largest anonymous memory of this process: mapped for data (VmData) and in use (RssAnon), in bytes."""
+
+    def __init__(self) -> None:
+        self.peaks = {"VmData": 0, "RssAnon": 0}
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self.look()
+            time.sleep(SAMPLE_S)
+
+    def look(self) -> dict[str, int]:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name in self.peaks:
+                self.peaks[name] = max(self.peaks[name], int(value.split()[0]) * 1024)
+        return self.peaks
+
+
+def train_and_evaluate(
+    path: str, mapped: bool, limit_bytes: int, n_iters: int, n_queries: int, evaluates: bool = True, **params: Any
+) -> dict[str, Any]:
+    """Hide a fifth of the nodes, train on the others and rank the links of some hidden ones; return what it took."""
+    watch = Watch()
+    import fastspml as fs
+
+    fs.SPML(n_iters=2, **params).fit(fs.synthetic_networks(n_tasks=1, n_nodes=100, n_features=200)[0])  # compile
+    baseline = dict(watch.look())
+    if limit_bytes:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
+    seconds, started = {}, time.perf_counter()
+
+    def lap(name: str) -> None:
+        nonlocal started
+        seconds[name], started = time.perf_counter() - started, time.perf_counter()
+
+    (network,) = fs.read_networks(path, mapped=mapped)
+    lap("read")
+    split = network.split(0.2)
+    train = split.train
+    lap("split")
+    model = fs.SPML(n_iters=n_iters, **params)
+    stages = model.stages(model.prepare(train), [n_iters // 4, n_iters])
+    next(stages)
+    lap("prepare and a quarter of the iterations")
+    next(stages)
+    lap("the other iterations")
+    result = {
+        "mapped": mapped,
+        "limit_bytes": limit_bytes,
+        "baseline_bytes": baseline,
+        "us_per_triplet": seconds["the other iterations"] / ((n_iters - n_iters // 4) * model.batch_size) * 1e6,
+        "digest": hashlib.sha256(model.state_.totals.tobytes()).hexdigest()[:16],
+    }
+    if evaluates:
+        auc = fs.link_auc(model, network, split.test_nodes[:n_queries])
+        lap("evaluate")
+        plain = fs.link_auc(fs.Metric.identity(network.n_features), network, split.test_nodes[:16])
+        result |= {
+            "auc": float(np.nanmean(auc)),
+            "euclid_auc_of_16": float(np.nanmean(plain)),
+            "auc_digest": hashlib.sha256(auc.tobytes()).hexdigest()[:16],
+            "queries_per_s": n_queries / seconds["evaluate"],
+        }
+    return result | {"peak_bytes": watch.look(), "seconds": seconds}
+
+
+def in_child(path: Path, **arguments: Any) -> dict[str, Any]:
+    """Run `train_and_evaluate` in a process of its own, one BLAS thread."""
+    program = (
+        "import json, sys; from bench.memory import train_and_evaluate; "
+        "print(json.dumps(train_and_evaluate(**json.loads(sys.argv[1]))))"
+    )
+    got = subprocess.run(
+        [sys.executable, "-c", program, json.dumps({"path": str(path), **arguments})],
+        capture_output=True, text=True, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )  # fmt: skip
+    if got.returncode:
+        raise RuntimeError(got.stderr)
+    return json.loads(got.stdout)
+
+
+def forget(path: Path) -> None:
+    """Ask the system to drop a file from its cache."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def measure(folder: Path, gigabytes: float, limit_gigabytes: float, n_iters: int, n_queries: int) -> dict[str, Any]:
+    """Write the file, and train and evaluate mapped (limited) and in memory."""
+    from fastspml.learner import available_memory
+
+    path = folder / "planted.h5"
+    started, watch = time.perf_counter(), Watch()
+    write_planted(path, int(np.ceil(gigabytes * 1e9 / BYTES_PER_NODE * 1.01)))
+    results: dict[str, Any] = {
+        "file": {
+            "bytes": path.stat().st_size, "write_s": time.perf_counter() - started, "peak_bytes_of_writer": watch.look()
+        }
+    }  # fmt: skip
+    common = {"n_iters": n_iters, "n_queries": n_queries, "reg": 1e-4, "batch_size": 100}
+    limit = int(limit_gigabytes * 1e9)
+    fits = available_memory() > INDEX_TAKES * results["file"]["bytes"]
+    forget(path)
+    results["mapped"] = in_child(path, mapped=True, limit_bytes=limit, **common)
+    results["in memory"] = in_child(path, mapped=False, limit_bytes=0, evaluates=fits, **common)
+    same = ["digest", "auc_digest"] if fits else ["digest"]
+    results["same_bits"] = all(results["mapped"][key] == results["in memory"][key] for key in same)
+    return results
+
+
+def page(results: dict[str, Any]) -> str:
+    """Return the figures as a page of Markdown."""
+    mapped, memory, file = results["mapped"], results["in memory"], results["file"]
+    rows = [
+        ("limit on anonymous memory (RLIMIT_DATA)", f"{mapped['limit_bytes'] / 1e9:.2f} GB", "none"),
+        *(
+            (f"peak of {name}", *(f"{run['peak_bytes'][name] / 1e9:.2f} GB" for run in (mapped, memory)))
+            for name in ("VmData", "RssAnon")
+        ),
+        ("the same before the file was opened (VmData)",
+         *(f"{run['baseline_bytes']['VmData'] / 1e9:.2f} GB" for run in (mapped, memory))),
+        *((name, *(f"{run['seconds'].get(name, float('nan')):.1f} s" for run in (mapped, memory)))
+          for name in mapped["seconds"]),
+        ("microseconds per triplet", *(f"{run['us_per_triplet']:.2f}" for run in (mapped, memory))),
+        ("hidden nodes ranked per second",
+         *(f"{run.get('queries_per_s', float('nan')):.1f}" for run in (mapped, memory))),
+        ("AUC of hidden nodes", *(f"{run.get('auc', float('nan')):.4f}" for run in (mapped, memory))),
+    ]  # fmt: skip
+    lines = [
+        "# A network larger than its memory",
+        "",
+        f"Made by `python -m bench.memory`. A planted network of {file['bytes'] / 1e9:.2f} GB, written in "
+        f"pieces ({file['write_s']:.0f} s, {file['peak_bytes_of_writer']['RssAnon'] / 1e9:.2f} GB of anonymous memory). "
+        "A fifth of its nodes is hidden, which leaves a training network of four fifths of the size: mapped, that is "
+        "a nameless file beside the first one.",
+        "",
+        "| | mapped | in memory |",
+        "| --- | --- | --- |",
+        *(f"| {name} | {one} | {other} |" for name, one, other in rows),
+        "",
+        f"The totals of both fits, and both lists of AUC where both were made, are "
+        f"{'the same, bit for bit' if results['same_bits'] else 'NOT THE SAME'}. nan: not measured, because an index "
+        f"in memory can take {INDEX_TAKES} times the file. VmData is what the limit counts; the system's cache of the "
+        "file is not anonymous memory, and can be dropped at any time.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gigabytes", type=float, default=3.0, help="size of the file (default: 3)")
+    parser.add_argument("--limit", type=float, default=1.5, help="gigabytes of anonymous memory (default: 1.5)")
+    parser.add_argument("--iterations", type=int, default=40_000, help="of 100 triplets (default: 40000)")
+    parser.add_argument("--queries", type=int, default=128, help="hidden nodes that are ranked (default: 128)")
+    parser.add_argument("--folder", default=None, help="where the file is made (default: a temporary folder)")
+    parser.add_argument("-o", "--output", default=RESULTS, help="folder for memory.json and memory.md")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        results = measure(Path(folder), options.gigabytes, options.limit, options.iterations, options.queries)
+    print(write_results(options.output, "memory", results))
+    Path(options.output, "memory.md").write_text(page(results))
+    print(page(results))
+
+
+if __name__ == "__main__":
+    main()
