@@ -376,7 +376,7 @@ class Learner(RanksByMetric):
         """Return what the next chunk is judged by: the totals, or sums of full metrics that were just projected."""
         if not (self.form == "full" and self._projects_sums and self._is_projection_due(state.iteration)):
             return state.totals, settings._replace(judges_given=False)
-        given = np.zeros(state.totals.shape, np.float64)
+        given: np.ndarray = np.zeros(state.totals.shape)
         common = self._plain_part(state, 0)
         for column in range(1, given.shape[1]):
             given[:, column] = pack(project_psd(common + self._plain_part(state, column)))

@@ -65,6 +65,8 @@ def in_file(beside: sparse.csr_array, size: int, dtype: Any) -> np.ndarray:
 def row_ranges(indptr: np.ndarray) -> Iterator[tuple[int, int]]:
     """Cut rows into ranges with no more than PIECE entries, unless a row alone has more, and no more rows than that."""
     first, n_rows = 0, len(indptr) - 1
+    if n_rows == 0:
+        yield 0, 0  # so that something is made of nothing, too
     while first < n_rows:
         last = int(np.searchsorted(indptr, indptr[first] + PIECE, side="right")) - 1
         last = min(max(last, first + 1), first + PIECE, n_rows)

@@ -122,7 +122,8 @@ class Metric(ABC):
 
         A Network that went through another weighting than the metric expects is refused.
         """
-        if isinstance(data, Network):
+        is_network = isinstance(data, Network)
+        if is_network:
             rows, what = data.features, repr(data.name)
             if self.takes_counts and data.weighting is not None:
                 raise ValueError(
@@ -140,7 +141,8 @@ class Metric(ABC):
             raise ValueError(f"{what} has {rows.shape[1]} features, but the metric has {self.n_features}.")
         if self.takes_counts:
             assert self.weighting is not None
-            rows = self.weighting.transform(rows)
+            # A Network is known to be canonical, and what is made of a mapped one is mapped.
+            rows = self.weighting.transform(data).features if is_network else self.weighting.transform(rows)
         return rows
 
     def distance(self, x: Any, y: Any) -> float:
@@ -258,7 +260,12 @@ class DiagonalMetric(Metric):
         return csr_from_parts(rows.data * self.weights[rows.indices], rows.indices, rows.indptr, rows.shape)
 
     def sqnorms(self, rows: sparse.csr_array) -> np.ndarray:
-        return self.product(rows).multiply(rows).sum(axis=1)
+        entries = rows.data * self.weights[rows.indices]
+        entries *= rows.data
+        norms, filled = np.zeros(rows.shape[0]), np.flatnonzero(np.diff(rows.indptr))
+        if len(filled):
+            norms[filled] = np.add.reduceat(entries, rows.indptr[filled])
+        return norms
 
     def sqnorm_from(self, prior: float) -> float:
         return float(np.sum((self.weights - prior) ** 2))

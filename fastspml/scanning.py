@@ -23,33 +23,42 @@ def link_quality(
     metric: Metric, network: Network, nodes: np.ndarray, is_candidate: np.ndarray, k: int, n_threads: int = 1
 ) -> np.ndarray:
     """Return how well each node's links are ranked, shape (len(nodes), 4), as the kernel of that name has it."""
+    rows = metric.attributes(network)
+    norms = np.concatenate([metric.sqnorms(rows_between(rows, *piece)) for piece in row_ranges(rows.indptr)])
     quality = np.empty((len(nodes), 4))
     size = int(np.clip(BLOCK_BYTES // (8 * max(1, network.n_features)), 1, MOST_QUERIES))
 
     def rank(part: slice) -> None:
         for start in range(part.start, part.stop, size):
             block = slice(start, min(start + size, part.stop))
-            quality[block] = _scan(metric, network, nodes[block], is_candidate, k)
+            quality[block] = _scan(metric, rows, norms, nodes[block], network.adjacency, is_candidate, k)
 
     on_threads(rank, len(nodes), n_threads)
     return quality
 
 
-def _scan(metric: Metric, network: Network, nodes: np.ndarray, is_candidate: np.ndarray, k: int) -> np.ndarray:
+def _scan(
+    metric: Metric,
+    rows: sparse.csr_array,
+    norms: np.ndarray,
+    nodes: np.ndarray,
+    adjacency: sparse.csr_array,
+    is_candidate: np.ndarray,
+    k: int,
+) -> np.ndarray:
     """Return the quality of a few nodes from one scan over the rows of all."""
-    features, adjacency = network.features, network.adjacency
     adj_indptr, adj_indices, _ = as_kernel_csr(adjacency)
     positions = nodes.astype(np.int64)
-    products = metric.product(_attributes(metric, network, take_rows(features, positions)))
+    products = metric.product(take_rows(rows, positions))
     table = np.ascontiguousarray(2.0 * (products if metric.is_full else products.toarray()).T)
     scores = np.empty(len(nodes))
 
     links = take_rows(adjacency, positions)
     is_positive = is_candidate[links.indices]
     starts = np.concatenate([[0], np.cumsum(is_positive)])[links.indptr]
-    linked = _attributes(metric, network, take_rows(features, links.indices[is_positive].astype(np.int64)))
-    positives = np.empty(starts[-1])
-    scanning.score_links(*as_kernel_csr(linked), metric.sqnorms(linked), table, starts, scores, positives)
+    linked = links.indices[is_positive].astype(np.int64)
+    positives = np.empty(len(linked))
+    scanning.score_links(*as_kernel_csr(take_rows(rows, linked)), norms[linked], table, starts, scores, positives)
     for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         positives[start:end].sort()
 
@@ -57,11 +66,10 @@ def _scan(metric: Metric, network: Network, nodes: np.ndarray, is_candidate: np.
     ties = np.zeros(len(positives), dtype=np.int64)
     n_negative = np.zeros(len(nodes), dtype=np.int64)
     next_links = np.empty(len(nodes), dtype=np.uint64)
-    for first, last in row_ranges(features.indptr):
-        rows = _attributes(metric, network, rows_between(features, first, last))
+    for first, last in row_ranges(rows.indptr):
         scanning.count_negatives(
-            *as_kernel_csr(rows), metric.sqnorms(rows), np.uint64(first), table, nodes, adj_indptr, adj_indices,
-            is_candidate, positives, starts, scores, next_links, passed, ties, n_negative,
+            *as_kernel_csr(rows_between(rows, first, last)), norms[first:last], np.uint64(first), table, nodes,
+            adj_indptr, adj_indices, is_candidate, positives, starts, scores, next_links, passed, ties, n_negative,
         )  # fmt: skip
 
     quality = np.full((len(nodes), 4), np.nan)
@@ -70,8 +78,3 @@ def _scan(metric: Metric, network: Network, nodes: np.ndarray, is_candidate: np.
             counts = passed[start + query : end + query + 1], ties[start:end], n_negative[query]
             ranking.score_from_counts(positives[start:end], *counts, k, quality[query])
     return quality
-
-
-def _attributes(metric: Metric, network: Network, rows: sparse.csr_array) -> sparse.csr_array:
-    """Return some rows of a network as the metric compares them; one that weights counts weights these alone."""
-    return metric.attributes(network.replace(features=rows))
