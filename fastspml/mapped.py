@@ -127,17 +127,22 @@ def subset_links(adjacency: sparse.csr_array, nodes: np.ndarray) -> sparse.csr_a
     """Return the links among some nodes of a mapped adjacency, numbered in that order, in a file."""
     place = np.full(adjacency.shape[1], -1, dtype=index_dtype(adjacency.shape[1]))
     place[nodes] = np.arange(len(nodes))
-    indptr = np.concatenate([[0], np.cumsum(adjacency.indptr[nodes + 1] - adjacency.indptr[nodes])])
+    return renumbered(adjacency, nodes, place, len(nodes))
+
+
+def renumbered(matrix: sparse.csr_array, rows: np.ndarray, place: np.ndarray, n_columns: int) -> sparse.csr_array:
+    """Return some rows of a mapped matrix, in a file, with column c at place[c] of so many, or left out at -1."""
+    indptr = np.concatenate([[0], np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows])])
 
     def blocks() -> Iterator[sparse.csr_array]:
         for first, last in row_ranges(indptr):
-            rows = take_rows(adjacency, nodes[first:last])
-            columns = place[rows.indices]
+            block = take_rows(matrix, rows[first:last])
+            columns = place[block.indices]
             is_kept = columns >= 0
-            ends = np.concatenate([[0], np.cumsum(is_kept)])[rows.indptr]
-            yield freeze_csr(csr_from_parts(rows.data[is_kept], columns[is_kept], ends, (last - first, len(nodes))))
+            ends = np.concatenate([[0], np.cumsum(is_kept)])[block.indptr]
+            yield freeze_csr(csr_from_parts(block.data[is_kept], columns[is_kept], ends, (last - first, n_columns)))
 
-    return pile(adjacency, blocks(), len(nodes), int(indptr[-1]))
+    return pile(matrix, blocks(), len(rows), int(indptr[-1]))
 
 
 def both_ways(adjacency: sparse.csr_array) -> sparse.csr_array:

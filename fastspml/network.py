@@ -12,7 +12,7 @@ from scipy import sparse
 
 from fastspml import exchange
 from fastspml.csr import canonical_adjacency, canonical_features, csr_from_parts, freeze, freeze_csr, index_dtype
-from fastspml.mapped import both_ways, is_mapped, subset_links, subset_rows
+from fastspml.mapped import both_ways, is_mapped, renumbered, subset_links, subset_rows
 
 if TYPE_CHECKING:
     from fastspml.weighting import Weighting
@@ -389,6 +389,10 @@ def align_vocabulary(network: Network, vocabulary: np.ndarray) -> tuple[Network,
     position = {word: f for f, word in enumerate(vocabulary.tolist())}
     columns = np.array([position.get(word, -1) for word in network.vocabulary.tolist()], dtype=np.int64)
     known = np.flatnonzero(columns >= 0)
+    if network.is_mapped:
+        place = columns.astype(index_dtype(len(vocabulary)))
+        features = renumbered(network.features, np.arange(network.n_nodes), place, len(vocabulary))
+        return network.replace(features=features, vocabulary=vocabulary), len(columns) - len(known)
     narrow = network.features[:, known]
     indices = columns[known][narrow.indices].astype(index_dtype(len(vocabulary)))
     features = csr_from_parts(narrow.data, indices, narrow.indptr, (network.n_nodes, len(vocabulary)))
