@@ -390,7 +390,7 @@ def align_vocabulary(network: Network, vocabulary: np.ndarray) -> tuple[Network,
     columns = np.array([position.get(word, -1) for word in network.vocabulary.tolist()], dtype=np.int64)
     known = np.flatnonzero(columns >= 0)
     if network.is_mapped:
-        place = columns.astype(index_dtype(len(vocabulary)))
+        place: np.ndarray = columns.astype(index_dtype(len(vocabulary)))
         features = renumbered(network.features, np.arange(network.n_nodes), place, len(vocabulary))
         return network.replace(features=features, vocabulary=vocabulary), len(columns) - len(known)
     narrow = network.features[:, known]
