@@ -249,8 +249,8 @@ def page(results: dict[str, Any]) -> str:
         "# A network larger than its memory",
         "",
         "Made by `python -m bench.memory`. A planted network is written in pieces. A fifth of its nodes is hidden, "
-        "which leaves a training network of four fifths of the size (mapped, that is a nameless file beside the first). "
-        "A diagonal SPML is trained on it, and the links of some hidden nodes are ranked among all nodes.",
+        "which leaves a training network of four fifths of the size (mapped, that is a nameless file beside it). A "
+        "diagonal SPML is trained on it, and the links of some hidden nodes are ranked among all nodes.",
         "",
     ]
     for measured in results.values():

@@ -229,6 +229,6 @@ def test_a_network_trains_and_is_evaluated_in_less_memory_than_its_file_takes(tm
     work = {"n_iters": 400, "n_queries": 8, "reg": 1e-4, "batch_size": 100, "headroom_bytes": headroom}
     got = memory.in_child(path, mapped=True, **work)
     assert got["peak_bytes"]["VmData"] <= got["limit_bytes"] < got["baseline_bytes"]["VmData"] + size
-    assert got["auc"] > got["euclid_auc"]
+    assert got["auc"] > 0.8
     with pytest.raises(RuntimeError, match="MemoryError|does not fit into memory|Unable to allocate"):
         memory.in_child(path, mapped=False, **work)

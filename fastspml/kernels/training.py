@@ -213,7 +213,7 @@ def run_iterations(thread, n_threads, t_first, t_last, stack, settings, judged, 
         if features is None and settings.clip_each_every > ZERO and t % settings.clip_each_every == ZERO:
             floors = work.floors[thread]
             for c in range(len(floors)):
-                floors[c] = -settings.priors[c] * settings.regs[c] * (t + settings.ahead[c])
+                floors[c] = -settings.priors[c] * settings.regs[c] * t
             clip_diagonal(
                 work.word_bounds[thread], work.word_bounds[thread + 1], floors, harmonic, totals, moments,
                 work.touched[thread],
