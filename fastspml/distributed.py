@@ -167,6 +167,8 @@ class _Recipe:
     networks: list[Network] | None  # weighted, where there is no file
     weighting: Weighting | None
     sizes: tuple[int, ...]  # of the networks as laid out
+    columns: np.ndarray | None  # the features that have a row, for a full metric
+    ahead: np.ndarray  # the metrics' clocks
 
 
 class _Snapshot(NamedTuple):
@@ -208,13 +210,14 @@ class _Seat:
             )
         learner = recipe.kind(**recipe.params)
         networks = recipe.networks if recipe.networks is not None else _mapped(str(recipe.path))
-        prepared = learner._laid_out(networks, recipe.weighting)
+        prepared = learner._laid_out(networks, recipe.weighting, recipe.columns)
         if _sizes(prepared.stacked) != recipe.sizes:
             raise ValueError(f"{recipe.path} holds other networks on a worker than on the driver; share one file.")
         learner.n_features_ = networks[0].n_features
         state = learner._new_state(prepared)
         self.lock = threading.Lock()
-        self.stacked, self.settings = prepared.stacked, learner._settings(len(networks))
+        state.ahead = recipe.ahead
+        self.stacked, self.settings = prepared.stacked, learner._settings(len(networks), state)
         self.violations = np.zeros(state.violations.shape[1], dtype=np.int64)
         self.n_triplets = len(self.violations) * learner.batch_size
         self.work = learner._work(prepared.stacked, state, self.n_triplets, n_threads=1)
@@ -322,6 +325,8 @@ class _Driver:
             prepared.networks if path is None else None,
             prepared.weighting if path is not None else None,
             _sizes(prepared.stacked),
+            prepared.columns,
+            learner.state_.ahead,
         )
         self.recipe = self._held(recipe)
         self.workers, self.looked = self._present_workers(), time.monotonic()

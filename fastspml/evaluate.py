@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from fastspml import scanning
 from fastspml.csr import as_kernel_csr
 from fastspml.kernels import ranking
 from fastspml.metric import Metric
@@ -82,7 +83,10 @@ class HiddenLinks:
         """Rank all candidates for each of the nodes, and compare with the node's links."""
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise ValueError(f"k must be a positive integer, got {k!r}.")
-        if isinstance(scorer, (Metric, RanksByMetric)):
+        if isinstance(scorer, (Metric, RanksByMetric)) and self.network.is_mapped:
+            metric = metric_of(scorer, self.network)
+            quality = scanning.link_quality(metric, self.network, self.nodes, self._is_candidate, k, n_threads)
+        elif isinstance(scorer, (Metric, RanksByMetric)):
             metric, scores = metric_of(scorer, self.network), self._scores
             # The inverted index does not depend on the metric's numbers, so it is built once.
             scores = scores.under(metric) if scores and scores.fits(metric) else NodeScores(metric, self.network)

@@ -20,6 +20,7 @@ import numpy as np
 
 from fastspml.kernels import barrier, training
 from fastspml.kernels.arguments import Settings, Stack, Work
+from fastspml.mapped import PIECE, count_columns
 from fastspml.metric import DiagonalMetric, FullMetric, Metric, project_psd
 from fastspml.network import Network, as_networks, check_same_features
 from fastspml.scoring import RanksByMetric
@@ -69,6 +70,7 @@ class State:
     violations: np.ndarray  # shape (iterations, pools)
     work: dict[str, int]
     columns: np.ndarray | None  # the features that have a row, for a full metric, the most frequent first
+    ahead: np.ndarray  # int64 (metrics,): iterations that a metric has done more than this; 0 but for added tasks
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,7 @@ class Learner(RanksByMetric):
         """Go on with a stopped or loaded fit, on the same networks, until n_iters; the bits are those of one fit."""
         self._check_fitted()
         self._check_params()
-        prepared = self._laid_out(as_networks(networks), self.weighting_)
+        prepared = self._laid_out(as_networks(networks), self.weighting_, self.state_.columns)
         names = [network.name for network in prepared.networks]
         n_features = prepared.networks[0].n_features
         if n_features != self.n_features_ or names != self.task_names_:
@@ -212,10 +214,9 @@ class Learner(RanksByMetric):
                 f"this model was trained on {', '.join(self.task_names_)} with {self.n_features_} features; "
                 f"it can go on with those only, got {', '.join(names)} with {n_features}."
             )
-        state, n_metrics = self.state_, len(self._regs(len(names)))
-        before = (state.columns is not None, state.totals.shape[1], len(state.moments) > 0)
-        if before != (self.form == "full", n_metrics, bool(self.average)):
-            raise ValueError("metric, average and the number of tasks cannot change when training goes on.")
+        self._check_continues(len(names))
+        if prepared.columns is not None and len(prepared.columns) > len(self.state_.columns):  # type: ignore[arg-type]
+            raise ValueError("words have come up that the model was not trained on; partial_fit goes on with those.")
         if self.state_.iteration > self.n_iters:
             raise ValueError(
                 f"the model has come to iteration {self.state_.iteration} already, beyond n_iters={self.n_iters}."
@@ -224,8 +225,19 @@ class Learner(RanksByMetric):
             pass
         return self
 
-    def _laid_out(self, networks: list[Network], weighting: Weighting | None) -> Prepared:
-        """Return the networks as they are trained on: over one vocabulary, weighted alike, laid out for kernels."""
+    def _check_continues(self, n_tasks: int) -> None:
+        state, n_metrics = self.state_, len(self._regs(n_tasks))
+        before = (state.columns is not None, state.totals.shape[1], len(state.moments) > 0)
+        if before != (self.form == "full", n_metrics, bool(self.average)):
+            raise ValueError("metric, average and the number of tasks cannot change when training goes on.")
+
+    def _laid_out(
+        self, networks: list[Network], weighting: Weighting | None, known: np.ndarray | None = None
+    ) -> Prepared:
+        """Return the networks as they are trained on: over one vocabulary, weighted alike, laid out for kernels.
+
+        Features that are `known` to a full metric keep their rows, and those that have come up follow.
+        """
         check_same_features(networks)
         if weighting is not None:
             networks = weighting.transform(networks)
@@ -234,9 +246,11 @@ class Learner(RanksByMetric):
                 raise ValueError(f"{networks[0].name!r} and {network.name!r} went through different weightings.")
         columns = None
         if self.form == "full":
-            counts = sum(np.bincount(network.features.indices, minlength=network.n_features) for network in networks)
+            counts = sum(count_columns(network.features) for network in networks)
             # Frequent words first: the entries that are looked at most then lie close together.
             columns = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+            if known is not None:
+                columns = np.concatenate([known, columns[~np.isin(columns, known)]])
         return Prepared(networks, weighting, columns, stack(networks, self._is_pooled, columns))
 
     def _new_state(self, prepared: Prepared) -> State:
@@ -254,6 +268,7 @@ class Learner(RanksByMetric):
             violations=np.zeros((0, 1 if self._is_pooled else n_tasks), dtype=np.int64),
             work=dict.fromkeys(WORK_COUNTERS, 0),
             columns=columns,
+            ahead=np.zeros(n_metrics, dtype=np.int64),
         )
 
     def _check_memory(self, n_words: int, n_metrics: int, n_tasks: int) -> None:
@@ -272,7 +287,7 @@ class Learner(RanksByMetric):
         prepared: Prepared,
         stops: Sequence[int],
         progress: Callable[[Progress], Any] | None,
-        team: Team | None,
+        team: Team | None = None,
     ) -> Iterator[Self]:
         """Run the iterations that are left, chunk by chunk: Python is entered only between chunks, and at the stops."""
         state, started, stacked = self.state_, time.perf_counter(), prepared.stacked
@@ -280,7 +295,7 @@ class Learner(RanksByMetric):
         n_triplets = state.violations.shape[1] * self.batch_size
         n_threads = min(self.n_threads, available_threads(), n_triplets // MIN_TRIPLETS_PER_THREAD[self.form])
         n_threads = max(1, n_threads) if team is None else 1
-        settings, work = self._settings(n_tasks), self._work(stacked, state, n_triplets, n_threads)
+        settings, work = self._settings(n_tasks, state), self._work(stacked, state, n_triplets, n_threads)
         features = np.empty(work.values.shape, stacked.indices.dtype) if self.form == "full" else None
         violations, chunk_triplets, is_stopped = state.violations, FIRST_TRIPLETS, False
         with team(self, prepared) if team is not None else _team(n_threads, work.barrier) as run_on_all:
@@ -306,7 +321,7 @@ class Learner(RanksByMetric):
                     if progress is not None:  # the state is whole here: it can be looked at and saved
                         elapsed_s = time.perf_counter() - started
                         violated_share = float(chunk.mean()) / self.batch_size
-                        record = Progress(last, self.n_iters, elapsed_s, dict(state.work), chunk, violated_share)
+                        record = Progress(last, stops[-1], elapsed_s, dict(state.work), chunk, violated_share)
                         is_stopped = bool(progress(record))
                 self._set_learned()
                 yield self
@@ -332,7 +347,7 @@ class Learner(RanksByMetric):
         every = self._projection_interval
         return every > 0 and iteration > 0 and iteration % every == 0
 
-    def _settings(self, n_tasks: int) -> Settings:
+    def _settings(self, n_tasks: int, state: State) -> Settings:
         is_full = self.form == "full"
         every = np.uint64(0 if is_full else self._projection_interval)
         priors = np.array(self._priors(n_tasks))
@@ -348,6 +363,9 @@ class Learner(RanksByMetric):
             clip_each_every=np.uint64(0) if self._projects_sums else every,
             clip_sums_every=every if self._projects_sums else np.uint64(0),
             judges_given=False,
+            ahead=state.ahead.view(np.uint64),
+            first_pool=np.uint64(0),
+            common_is_given=False,
         )
 
     def _work(self, stacked: Stack, state: State, n_triplets: int, n_threads: int) -> Work:
@@ -378,7 +396,7 @@ class Learner(RanksByMetric):
         """Return what the next chunk is judged by: the totals, or sums of full metrics that were just projected."""
         if not (self.form == "full" and self._projects_sums and self._is_projection_due(state.iteration)):
             return state.totals, settings._replace(judges_given=False)
-        given = np.zeros_like(state.totals)
+        given: np.ndarray = np.zeros(state.totals.shape)
         common = self._plain_part(state, 0)
         for column in range(1, given.shape[1]):
             given[:, column] = pack(project_psd(common + self._plain_part(state, column)))
@@ -390,7 +408,7 @@ class Learner(RanksByMetric):
         for column, (reg, prior) in enumerate(zip(self._regs(n_tasks), self._priors(n_tasks), strict=True)):
             projected = project_psd(self._plain_part(state, column))
             _add_to_diagonal(projected, -prior)
-            change = pack(projected) * (reg * state.iteration) - state.totals[:, column]
+            change = pack(projected) * (reg * _clock(state, column)) - state.totals[:, column]
             state.totals[:, column] += change
             if len(state.moments):
                 state.moments[:, column] += change * (state.harmonic - 1.0 / state.iteration)
@@ -399,8 +417,9 @@ class Learner(RanksByMetric):
         bad = counters[:, training.BAD_ITERATION]
         if bad.any():
             iteration = int(bad[bad > 0].min())
+            step = 1 / (min(self._regs(len(self.task_names_))) * iteration)
             raise FloatingPointError(
-                f"metric is not finite after iteration {iteration} (step {1 / (min(self._regs(1)) * iteration):.1e}); "
+                f"metric is not finite after iteration {iteration} (step {step:.1e}); "
                 "raise reg or normalise the rows of features."
             )
 
@@ -410,7 +429,9 @@ class Learner(RanksByMetric):
         """Return M of one column at the state's iteration, unprojected: (d,), or (words, words) for a full one."""
         n_tasks = state.totals.shape[1] - 1
         reg, prior = self._regs(n_tasks)[column], self._priors(n_tasks)[column]
-        return _with_prior(state.totals[:, column] / (reg * state.iteration), prior, state.columns is not None)
+        # A task that was added and not trained yet has no totals either.
+        clock = max(1, _clock(state, column))
+        return _with_prior(state.totals[:, column] / (reg * clock), prior, state.columns is not None)
 
     def _part(self, state: State, column: int, projects: bool) -> np.ndarray:
         """Return M of one column as a fit returns it: averaged if asked, projected if `projects`."""
@@ -474,6 +495,11 @@ def check_number(name: str, value: Any) -> None:
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _clock(state: State, column: int) -> int:
+    """Return the iterations that a metric has done."""
+    return state.iteration + int(state.ahead[column])
 
 
 # ---- numbers of a metric: (entries,) of a diagonal one, (words, words) of a full one --------------------------------
@@ -560,7 +586,10 @@ def _word_bounds(indices: np.ndarray, n_words: int, n_threads: int, is_full: boo
     """Return where each thread's share of the words starts and ends, so that all add about as much."""
     if n_threads == 1:
         return np.array([0, n_words], dtype=np.uint64)
-    amount = np.cumsum(np.bincount(indices, minlength=n_words)).astype(np.float64)
+    counts = np.zeros(n_words, dtype=np.int64)
+    for start in range(0, len(indices), PIECE):  # NumPy widens what it counts
+        counts += np.bincount(indices[start : start + PIECE], minlength=n_words)
+    amount = np.cumsum(counts).astype(np.float64)
     if is_full:  # a row of the triangle costs as much as there are words before it
         amount **= 2
     cuts = np.searchsorted(amount, amount[-1] * np.arange(1, n_threads) / n_threads)

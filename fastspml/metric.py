@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
-from fastspml.csr import canonical_rows
+from fastspml.csr import canonical_rows, csr_from_parts
 from fastspml.network import Network
 from fastspml.weighting import Weighting
 
@@ -122,7 +122,8 @@ class Metric(ABC):
 
         A Network that went through another weighting than the metric expects is refused.
         """
-        if isinstance(data, Network):
+        is_network = isinstance(data, Network)
+        if is_network:
             rows, what = data.features, repr(data.name)
             if self.takes_counts and data.weighting is not None:
                 raise ValueError(
@@ -140,7 +141,8 @@ class Metric(ABC):
             raise ValueError(f"{what} has {rows.shape[1]} features, but the metric has {self.n_features}.")
         if self.takes_counts:
             assert self.weighting is not None
-            rows = self.weighting.transform(rows)
+            # A Network is known to be canonical, and what is made of a mapped one is mapped.
+            rows = self.weighting.transform(data).features if is_network else self.weighting.transform(rows)
         return rows
 
     def distance(self, x: Any, y: Any) -> float:
@@ -254,10 +256,16 @@ class DiagonalMetric(Metric):
         return self.weights
 
     def product(self, rows: sparse.csr_array) -> sparse.csr_array:
-        return rows @ sparse.diags_array(self.weights, format="csr")
+        # In the order of the rows' words, which a product by SciPy would turn round.
+        return csr_from_parts(rows.data * self.weights[rows.indices], rows.indices, rows.indptr, rows.shape)
 
     def sqnorms(self, rows: sparse.csr_array) -> np.ndarray:
-        return self.product(rows).multiply(rows).sum(axis=1)
+        entries = rows.data * self.weights[rows.indices]
+        entries *= rows.data
+        norms, filled = np.zeros(rows.shape[0]), np.flatnonzero(np.diff(rows.indptr))
+        if len(filled):
+            norms[filled] = np.add.reduceat(entries, rows.indptr[filled])
+        return norms
 
     def sqnorm_from(self, prior: float) -> float:
         return float(np.sum((self.weights - prior) ** 2))

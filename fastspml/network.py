@@ -12,6 +12,7 @@ from scipy import sparse
 
 from fastspml import exchange
 from fastspml.csr import canonical_adjacency, canonical_features, csr_from_parts, freeze, freeze_csr, index_dtype
+from fastspml.mapped import both_ways, is_mapped, renumbered, subset_links, subset_rows
 
 if TYPE_CHECKING:
     from fastspml.weighting import Weighting
@@ -157,6 +158,15 @@ class Network:
         return int(self.adjacency.indptr[-1])
 
     @property
+    def is_mapped(self) -> bool:
+        """Whether attributes or links lie in a file (`read_networks` with mapped=True).
+
+        What is made of them then lies in nameless files beside it, so that no more than some numbers per node and per
+        feature are ever in memory.
+        """
+        return is_mapped(self.features) or is_mapped(self.adjacency)
+
+    @property
     def degrees(self) -> np.ndarray:
         """Number of links that leave each node, shape (n_nodes,)."""
         return np.diff(self.adjacency.indptr)
@@ -200,11 +210,11 @@ class Network:
         nodes = self.positions(nodes)
         if len(np.unique(nodes)) != len(nodes):
             raise ValueError("nodes of a subset must be distinct; some were named twice.")
-        return self.replace(
-            features=freeze_csr(self.features[nodes]),
-            adjacency=freeze_csr(self.adjacency[nodes][:, nodes]),
-            nodes=self.nodes[nodes],
-        )
+        if self.is_mapped:
+            features, adjacency = subset_rows(self.features, nodes), subset_links(self.adjacency, nodes)
+        else:
+            features, adjacency = freeze_csr(self.features[nodes]), freeze_csr(self.adjacency[nodes][:, nodes])
+        return self.replace(features=features, adjacency=adjacency, nodes=self.nodes[nodes])
 
     def with_links(self, adjacency: Any, name: str | None = None) -> Network:
         """Return another task over the same nodes: the very same attributes and names, other links."""
@@ -213,6 +223,8 @@ class Network:
 
     def undirected(self) -> Network:
         """Return the same network with every link running both ways."""
+        if self.is_mapped:
+            return self.replace(adjacency=both_ways(self.adjacency))
         return self.replace(adjacency=freeze_csr(self.adjacency + self.adjacency.T))
 
     def split(self, test_size: float = 0.2, seed: int = 0) -> Split:
@@ -263,12 +275,14 @@ def split_networks(
     is_hidden_by_name: dict[Any, bool] = {}
     splits = []
     for q, network in enumerate(networks):
-        names = network.nodes.tolist()
-        before = is_hidden_by_name if network.has_node_names else {}
-        is_hidden = np.fromiter((before.get(name, False) for name in names), bool, network.n_nodes)
-        # A training node of an earlier task must stay one, or it would be hidden in one task only.
-        is_free = np.fromiter((name not in before and name not in anchors for name in names), bool, network.n_nodes)
-        n_anchors = sum(name in anchors for name in names)
+        is_hidden, is_free, n_anchors = np.zeros(network.n_nodes, bool), np.ones(network.n_nodes, bool), 0
+        if network.has_node_names or anchors:  # otherwise no node is known from elsewhere
+            names = network.nodes.tolist()
+            before = is_hidden_by_name if network.has_node_names else {}
+            is_hidden = np.fromiter((before.get(name, False) for name in names), bool, network.n_nodes)
+            # A training node of an earlier task must stay one, or it would be hidden in one task only.
+            is_free = np.fromiter((name not in before and name not in anchors for name in names), bool, len(names))
+            n_anchors = sum(name in anchors for name in names)
         n_missing = max(0, _test_count(network, n_anchors, test_size) - int(is_hidden.sum()))
         order = np.random.default_rng([seed, q]).permutation(network.n_nodes)
         is_hidden[order[is_free[order]][:n_missing]] = True
@@ -375,6 +389,10 @@ def align_vocabulary(network: Network, vocabulary: np.ndarray) -> tuple[Network,
     position = {word: f for f, word in enumerate(vocabulary.tolist())}
     columns = np.array([position.get(word, -1) for word in network.vocabulary.tolist()], dtype=np.int64)
     known = np.flatnonzero(columns >= 0)
+    if network.is_mapped:
+        place: np.ndarray = columns.astype(index_dtype(len(vocabulary)))
+        features = renumbered(network.features, np.arange(network.n_nodes), place, len(vocabulary))
+        return network.replace(features=features, vocabulary=vocabulary), len(columns) - len(known)
     narrow = network.features[:, known]
     indices = columns[known][narrow.indices].astype(index_dtype(len(vocabulary)))
     features = csr_from_parts(narrow.data, indices, narrow.indptr, (network.n_nodes, len(vocabulary)))

@@ -211,7 +211,7 @@ def _convergence(model: Any, networks: Sequence[Network]) -> dict[str, Any] | No
     """Return the share of violated triplets in bins of iterations, per task, or of all where they are pooled."""
     if not len(getattr(model, "violations_", ())):
         return None
-    violated = model.violations_.reshape(len(model.violations_), -1)
+    violated = np.maximum(model.violations_.reshape(len(model.violations_), -1), 0)  # -1: the task took no part
     bins = np.array_split(violated / model.batch_size, min(CONVERGENCE_BINS, len(violated)))
     is_pooled = violated.shape[1] != len(networks)
     names = ["all tasks"] if is_pooled else [network.name for network in networks]

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from fastspml.csr import as_kernel_csr, freeze
 from fastspml.kernels import draws, ranking, search
+from fastspml.mapped import take_rows
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.stack import stack
@@ -218,6 +219,7 @@ def mean_hinge(
         for start in range(0, n_triplets, BLOCK_TRIPLETS):
             block = drawn[start : start + BLOCK_TRIPLETS]
             i, j, l = block[block[:, 0] == q, 1:].T
-            gaps = metric.paired_distances(rows[i], rows[l]) - metric.paired_distances(rows[i], rows[j])
+            linking, unlinked, linked = (take_rows(rows, nodes) for nodes in (i, j, l))
+            gaps = metric.paired_distances(linking, linked) - metric.paired_distances(linking, unlinked)
             total += float(np.maximum(gaps + margin, 0.0).sum())
     return total / n_triplets

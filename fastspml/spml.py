@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastspml.learner import Learner, check_number
+from fastspml.growing import GrowingLearner
+from fastspml.learner import check_number
 from fastspml.metric import Metric
 from fastspml.network import Network, as_networks
 from fastspml.scoring import mean_hinge
@@ -16,7 +17,7 @@ PRIORS = {"zero": 0.0, "identity": 1.0}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SPML(Learner):
+class SPML(GrowingLearner):
     """Structure preserving metric learning by stochastic subgradient descent.
 
     Minimises (3) of the paper, over positive semidefinite M,

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from fastspml.csr import as_kernel_csr, freeze, freeze_csr, index_dtype, unsigned
 from fastspml.kernels.arguments import Stack
+from fastspml.mapped import PIECE, in_file, is_mapped, row_ranges
 from fastspml.network import Network
 
 # Below this chance that a drawn pair is a triplet, triplets are numbered and drawn by number instead.
@@ -19,7 +20,8 @@ def stack(networks: Sequence[Network], pooled: bool, columns: np.ndarray | None 
     """Lay networks out for the kernels, as one pool or as a pool each; `columns` keeps only those features, in that
     order.
 
-    A single network is not copied, and attributes that tasks share are laid out once.
+    A single network is not copied, and attributes that tasks share are laid out once. Of mapped networks, what has to
+    be laid out anew lies in files again.
     """
     pool_starts = np.array([0, len(networks)] if pooled else range(len(networks) + 1), dtype=np.uint64)
     n_triplets = [network.n_triplets for network in networks]
@@ -32,14 +34,17 @@ def stack(networks: Sequence[Network], pooled: bool, columns: np.ndarray | None 
         first_rows[key], row = row, row + features.shape[0]
     matrices = list(distinct.values())
     if columns is not None:
+        if any(is_mapped(features) for features in matrices):
+            raise ValueError(
+                "a full metric needs the attributes in memory, in an order of its own; read the networks without "
+                "mapped=True, or use metric='diagonal'."
+            )
         matrices = [freeze_csr(features[:, columns]) for features in matrices]
     indptr, indices, data = _stack_csr(matrices)
     adj_indptr, adj_indices, _ = _stack_csr([network.adjacency for network in networks])
 
     node_starts = np.cumsum([0] + [network.n_nodes for network in networks])
     link_starts = np.cumsum([0] + [network.n_links for network in networks])
-    degrees = np.concatenate([network.degrees for network in networks])
-    nodes: np.ndarray = np.arange(len(degrees), dtype=index_dtype(len(degrees)))
 
     pool_sizes, draws_by_number = [], []
     for first, last in zip(pool_starts[:-1].tolist(), pool_starts[1:].tolist(), strict=True):
@@ -58,7 +63,7 @@ def stack(networks: Sequence[Network], pooled: bool, columns: np.ndarray | None 
         data,
         adj_indptr,
         adj_indices,
-        unsigned(np.repeat(nodes, degrees)),
+        unsigned(_link_sources(networks, int(node_starts[-1]))),
         unsigned(node_starts),
         unsigned(link_starts),
         unsigned(np.array([first_rows[id(network.features)] for network in networks])),
@@ -86,6 +91,41 @@ def _stack_csr(matrices: Sequence[sparse.csr_array]) -> tuple[np.ndarray, np.nda
         return as_kernel_csr(matrices[0])
     counts = np.concatenate([np.diff(matrix.indptr) for matrix in matrices])
     indptr = np.concatenate([[0], np.cumsum(counts)])
-    indices = np.concatenate([matrix.indices for matrix in matrices])
-    data = np.concatenate([matrix.data for matrix in matrices])
+    indices = _joined(matrices, [matrix.indices for matrix in matrices])
+    data = _joined(matrices, [matrix.data for matrix in matrices])
     return unsigned(indptr), unsigned(indices), freeze(data)
+
+
+def _joined(matrices: Sequence[sparse.csr_array], arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Return parts of matrices one after the other, in memory or, where a matrix is mapped, in a file."""
+    mapped = [matrix for matrix in matrices if is_mapped(matrix)]
+    if not mapped:
+        return np.concatenate(arrays)
+    joined = in_file(mapped[0], sum(map(len, arrays)), np.result_type(*arrays))
+    start = 0
+    for array in arrays:
+        for first in range(0, len(array), PIECE):
+            piece = array[first : first + PIECE]
+            joined[start : start + len(piece)] = piece
+            start += len(piece)
+    return joined[:start]
+
+
+def _link_sources(networks: Sequence[Network], n_nodes: int) -> np.ndarray:
+    """Return the stacked position of the node that each link leaves."""
+    dtype = index_dtype(n_nodes)
+    mapped = [network.adjacency for network in networks if is_mapped(network.adjacency)]
+    if not mapped:
+        degrees = np.concatenate([network.degrees for network in networks])
+        return np.repeat(np.arange(n_nodes, dtype=dtype), degrees)
+    sources = in_file(mapped[0], sum(network.n_links for network in networks), dtype)
+    node, link = 0, 0
+    for network in networks:
+        indptr = network.adjacency.indptr
+        for first, last in row_ranges(indptr):
+            nodes: np.ndarray = np.arange(node + first, node + last, dtype=dtype)
+            piece = np.repeat(nodes, np.diff(indptr[first : last + 1]))
+            sources[link : link + len(piece)] = piece
+            link += len(piece)
+        node += network.n_nodes
+    return sources[:link]

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.csr import canonical_rows, csr_from_parts, freeze_csr
+from fastspml.mapped import count_columns, is_mapped, pile, row_ranges, rows_between
 from fastspml.network import Network, as_networks, check_same_features
 
 KINDS = ("tfidf", "none", "binary", "l1", "l2")
@@ -138,6 +139,12 @@ class Weighting:
     def _weight(self, rows: sparse.csr_array) -> sparse.csr_array:
         if self.kind == "none" and self.idf_ is None:
             return rows
+        if is_mapped(rows):
+            blocks = (self._weighted(rows_between(rows, *piece)) for piece in row_ranges(rows.indptr))
+            return pile(rows, blocks, rows.shape[0], rows.nnz)
+        return self._weighted(rows)
+
+    def _weighted(self, rows: sparse.csr_array) -> sparse.csr_array:
         values = np.ones(rows.nnz, dtype=np.float32) if self.kind == "binary" else rows.data
         if self.kind in ("tfidf", "l1", "l2"):
             values = values.astype(np.float64)
@@ -155,15 +162,13 @@ def document_frequencies(networks: Sequence[Network]) -> tuple[int, np.ndarray]:
     n_nodes, df = 0, np.zeros(networks[0].n_features, dtype=np.int64)
     seen: set[Any] = set()
     for network in networks:
-        indices = network.features.indices
         n_new = network.n_nodes
         if network.has_node_names:
             names = network.nodes.tolist()
             is_new = np.fromiter((name not in seen for name in names), bool, network.n_nodes)
             seen.update(names)
-            indices = indices[np.repeat(is_new, np.diff(network.features.indptr))]
             n_new = int(is_new.sum())
-        df += np.bincount(indices, minlength=network.n_features)
+        df += count_columns(network.features, None if n_new == network.n_nodes else is_new)
         n_nodes += n_new
     return n_nodes, df
 

@@ -210,6 +210,38 @@ def mtspml(X_list, triplets, common_reg, task_regs, metric, margin, projection, 
 # Objectives ----------------------------------------------------------------------
 
 
+def added_task(common, X, triplets, reg, metric, margin, projection, project_what, common_reg=None, t_before=0):
+    """Return (common, task, combined, violations) after a task was added to a trained model.
+
+    common : the common metric, shape (d, d); it stays unless common_reg is given, and then goes on from t_before.
+    X : the new task's attributes; triplets : for every iteration a list of (i, j, l).
+    """
+    d = X.shape[1]
+    task, violations = np.zeros((d, d)), []
+    judged = common
+    if common_reg and project_what == "combined" and projection_is_due(projection, t_before):
+        judged = project(common)
+    for k, batch in enumerate(triplets, start=1):
+        t = t_before + k if common_reg else k
+        gradient, n_violated = data_subgradient(judged, X, batch, margin, metric)
+        task = task - (reg * task + gradient) / (reg * k)
+        if common_reg:
+            common = common - (common_reg * (common - np.eye(d)) + gradient) / (common_reg * t)
+        is_due = projection_is_due(projection, t)
+        if is_due and project_what == "each":
+            task = project(task)
+            if common_reg:
+                common = project(common)
+        judged = project(common + task) if is_due and project_what == "combined" else common + task
+        violations.append(n_violated)
+    if projection != "never" and project_what == "each":
+        task = project(task)
+        if common_reg:
+            common = project(common)
+    combined = project(common + task) if projection != "never" and project_what == "combined" else common + task
+    return common, task, combined, violations
+
+
 def hinges(M, X, A, margin):
     """List max(gap + margin, 0) of all of S for M (d, d), X (n, d) and A (n, n)."""
     return [max(gap(M, X[i], X[j], X[l]) + margin, 0.0) for i, j, l in enumerate_triplets(A)]
@@ -501,6 +533,11 @@ def row_diff(x, y):
     diff = difference(x, y)
     positions = [f for f in range(len(diff)) if diff[f] != 0]
     return positions, [diff[f] for f in positions]
+
+
+def first_above(values, value):
+    """Return how many of the sorted values come before the first that is larger than value."""
+    return sum(1 for v in values if v <= value)
 
 
 def score_nodes(M, X, y):

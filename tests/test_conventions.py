@@ -23,12 +23,14 @@ OTHER_TWINS = {
     "draw_share": ("sample_triplets",), "draw_rows": ("sample_triplets",),
     "judge_share": ("spml", "mtspml"), "add_triplet": ("spml", "mtspml"), "clip_share": ("spml", "mtspml"),
     "judge_block": ("spml", "mtspml"), "add_verdicts": ("spml", "mtspml"),
+    "score_links": ("score_nodes",), "count_negatives": ("link_quality",), "score_from_counts": ("link_quality",),
 }  # fmt: skip
 
 # A file may import only from those before it (STYLE.md, section 2).
 ORDER = [
-    "exchange", "csr", "network", "leaks", "weighting", "kernels", "stack", "metric", "synthetic", "scoring", "learner", "spml", "mtspml", "store",
-    "datasets", "readers", "evaluate", "predict", "baselines", "selection", "runs", "distributed", "plots", "page", "report", "cli", "__main__",
+    "exchange", "csr", "mapped", "network", "leaks", "weighting", "kernels", "stack", "metric", "synthetic", "scoring",
+    "scanning", "learner", "growing", "spml", "mtspml", "store", "datasets", "readers", "evaluate", "predict",
+    "baselines", "selection", "runs", "distributed", "plots", "page", "report", "cli", "__main__",
 ]  # fmt: skip
 
 

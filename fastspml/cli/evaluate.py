@@ -24,9 +24,12 @@ def run(options: argparse.Namespace) -> None:
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)
     results = hidden_quality(model, networks, options.nodes, options.k)
-    splits = [split_at(network, hidden) for network, hidden in zip(networks, model.hidden_nodes_, strict=True)]
-    for sentence in check_leaks([split.train for split in splits], [split.test for split in splits]):
-        say(sentence)
+    if any(network.is_mapped for network in networks):
+        say("attributes of mapped networks are not searched for hidden nodes that equal a training node.")
+    else:
+        splits = [split_at(network, hidden) for network, hidden in zip(networks, model.hidden_nodes_, strict=True)]
+        for sentence in check_leaks([split.train for split in splits], [split.test for split in splits]):
+            say(sentence)
     if options.json:
         print_json(
             [

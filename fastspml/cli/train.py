@@ -15,6 +15,7 @@ from fastspml.cli.output import print_json, progress_shower, say, say_json
 # compiler; a test holds both together.
 KEYS = {
     "networks": "file of networks to train on",
+    "mapped": "true: leave attributes and links in the file, for networks larger than memory",
     "model": "MTSPML or SPML",
     "undirected": "true: make every link run both ways",
     "test_size": "share of the nodes to hide, 0 for none",

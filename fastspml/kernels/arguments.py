@@ -45,6 +45,9 @@ class Settings(NamedTuple):
     clip_each_every: np.uint64  # diagonal: project every metric after so many iterations; 0 is never
     clip_sums_every: np.uint64  # diagonal: judge at projected sums after so many iterations; 0 is never
     judges_given: bool  # full: judge by given metrics instead of the totals
+    ahead: np.ndarray  # uint64 (metrics,): a metric's own clock less the iteration, modulo 2^64; 0 but for added tasks
+    first_pool: np.uint64  # what the first pool counts as when triplets are drawn; 0 but for added tasks
+    common_is_given: bool  # column 0 of what is judged by holds the common metric itself, which stays as it is
 
 
 class Work(NamedTuple):

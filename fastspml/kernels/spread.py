@@ -44,7 +44,8 @@ def take_verdicts(stack, settings, t, n_pools, kept_first, kept_last, verdicts, 
         if k < kept_first or k >= kept_last:
             work.places[k] = RECOMPUTE if verdicts[k] != 0 else NOT_VIOLATED
     for pool in range(n_pools):
-        key, found = iteration_key(settings.seed, pool, t), look_up_pool(stack, pool)
+        key = iteration_key(settings.seed, settings.first_pool + pool, t)
+        found = look_up_pool(stack, pool)
         start = pool * settings.batch_size
         ahead, n_asked = ZERO, ZERO
         for b in range(settings.batch_size):

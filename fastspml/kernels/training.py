@@ -51,7 +51,8 @@ def draw_rows(stack, pool, key, b, k, rows):
 def draw_share(stack, settings, t, first, last, rows):
     """Draw triplets first..last - 1 of iteration t (pool by pool) as rows of attributes: i, j, l."""
     for pool in range(first // settings.batch_size, (last + settings.batch_size - ONE) // settings.batch_size):
-        key, found = iteration_key(settings.seed, pool, t), look_up_pool(stack, pool)
+        key = iteration_key(settings.seed, settings.first_pool + pool, t)
+        found = look_up_pool(stack, pool)
         start, end = share_of_pool(settings, pool, first, last)
         b = start - pool * settings.batch_size
         for k in range(start, min(start + LINKS_AHEAD, end)):
@@ -88,9 +89,13 @@ def judging_scales(settings, t, own):
     """Return prior and scales of the totals that make the metric of iteration t - 1."""
     if settings.judges_given:
         return 0.0, 0.0, 1.0
+    own_clock = t - ONE + settings.ahead[own]
+    own_scale = 0.0 if own_clock == ZERO else 1.0 / (settings.regs[own] * own_clock)
+    if settings.common_is_given:
+        return 0.0, 1.0, own_scale
     if t == ONE:
         return settings.start, 0.0, 0.0
-    return settings.prior, 1.0 / (settings.regs[ZERO] * (t - ONE)), 1.0 / (settings.regs[own] * (t - ONE))
+    return settings.prior, 1.0 / (settings.regs[ZERO] * (t - ONE)), own_scale
 
 
 @kernel

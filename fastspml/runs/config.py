@@ -17,6 +17,7 @@ MODELS = ("MTSPML", "SPML")
 # What a configuration holds besides the parameters of the model.
 RUN_KEYS: dict[str, Any] = {
     "networks": "",
+    "mapped": False,
     "model": "MTSPML",
     "undirected": False,
     "test_size": 0.2,
@@ -28,13 +29,14 @@ RUN_KEYS: dict[str, Any] = {
 }
 
 # No bit of the result depends on these, so a run may go on with other ones.
-FREE_KEYS = ("n_threads", "checkpoint_minutes", "checkpoint_iters", "keep_checkpoints", "auc_nodes")
+FREE_KEYS = ("mapped", "n_threads", "checkpoint_minutes", "checkpoint_iters", "keep_checkpoints", "auc_nodes")
 
 EXAMPLE = """\
 # A training run of fastspml:  fastspml train example.toml -o runs/example
 # Every key can also be given as a flag: --n-iters 400000
 
 networks = "networks.h5"   # made by fastspml import, or fs.write_networks
+mapped = false             # leave attributes and links in that file: for networks larger than memory
 model = "MTSPML"           # a common metric and one per task; "SPML" learns one metric from all tasks together
 undirected = true          # make every link run both ways before training
 test_size = 0.2            # share of the nodes that is hidden, for fastspml evaluate; 0 trains on all
@@ -116,8 +118,9 @@ def _check(config: Mapping[str, Any]) -> None:
         raise ValueError("no networks were named; set networks in the configuration or give --networks FILE.")
     if not isinstance(config["networks"], str):
         raise ValueError(f"networks must be the name of a file, got {config['networks']!r}.")
-    if not isinstance(config["undirected"], bool):
-        raise ValueError(f"undirected must be true or false, got {config['undirected']!r}.")
+    for key in ("mapped", "undirected"):
+        if not isinstance(config[key], bool):
+            raise ValueError(f"{key} must be true or false, got {config[key]!r}.")
     minutes = config["checkpoint_minutes"]
     if isinstance(minutes, bool) or not isinstance(minutes, (int, float)) or not 0 <= minutes < float("inf"):
         raise ValueError(f"checkpoint_minutes must be a number from 0, got {minutes!r}.")

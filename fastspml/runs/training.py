@@ -306,7 +306,7 @@ def leave_model(run: RunFolder, model: Any, sizes: list[int], hidden: list[np.nd
 
 def load_networks(config: Mapping[str, Any]) -> list[Network]:
     """Return the networks of a configuration, as they were trained and are evaluated on."""
-    networks = read_networks(config["networks"])
+    networks = read_networks(config["networks"], mapped=config.get("mapped", False))  # older runs do not say
     return [network.undirected() for network in networks] if config["undirected"] else networks
 
 

@@ -180,6 +180,9 @@ def _check_state(model: Any) -> None:
         state.violations.shape == (state.iteration, n_pools)
         and state.totals.shape == (n_entries, n_metrics)
         and state.moments.shape in ((0, n_metrics), (n_entries, n_metrics))
+        and state.ahead.shape == (n_metrics,)
+        and state.ahead[0] == 0
+        and (state.iteration + state.ahead >= 0).all()
         and (model.vocabulary_ is None or len(model.vocabulary_) == n_features)
         and all(w is None or w.n_features_ == n_features for w in (model.weighting_, model.network_weighting_))
     )
@@ -226,19 +229,24 @@ def _write_state(file: Writer, parent: Any, name: str, state: State) -> None:
         file.array(work, counter, count)
     if state.columns is not None:
         file.shared(group, "columns", state.columns, write_positions)
+    if state.ahead.any():
+        file.array(group, "ahead", state.ahead)
 
 
 def _read_state(file: Reader, parent: Any, name: str) -> State:
     group = file.group(parent, name)
     work = file.group(group, "work")
+    totals = read_floats(file, group, "totals", ndim=2)
+    ahead = read_if_there(file, group, "ahead", read_positions)
     return State(
         iteration=file.number(group, "iteration"),
-        totals=read_floats(file, group, "totals", ndim=2),
+        totals=totals,
         moments=read_floats(file, group, "moments", ndim=2),
         harmonic=file.number(group, "harmonic", kinds="f"),
         violations=file.array(group, "violations", ndim=2, kinds="iu").astype(np.int64, copy=False),
         work={counter: file.number(work, counter) for counter in file.members(work)},
         columns=read_if_there(file, group, "columns", read_positions),
+        ahead=np.zeros(totals.shape[1], dtype=np.int64) if ahead is None else ahead,
     )
 
 

@@ -83,7 +83,9 @@ def read_networks(path: str | os.PathLike[str], mapped: bool = False, verify: bo
     path : str or path
     mapped : bool
         Whether attributes and links stay in the file, from where the system fetches what is touched: for networks
-        larger than memory. The file must have been written uncompressed.
+        larger than memory. The file must have been written uncompressed. `split`, `undirected`, a weighting, fits of
+        diagonal metrics and `link_auc` then need memory for some numbers per node and feature only, and room beside the
+        file for what they make of the network; `objective` does if it is given n_triplets.
     verify : bool, optional
         Whether checksums are compared; yes unless mapped, because that reads all of the file. A file that another
         program has changed on purpose can be read without. Indices are checked in any case.

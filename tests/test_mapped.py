@@ -1,0 +1,234 @@
+"""Networks that stay in their file: the same results as in memory, bit for bit, and bounded memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+
+import numpy as np
+import pytest
+
+import fastspml as fs
+from bench import memory
+from fastspml import mapped, stack
+from fastspml.cli import main
+from fastspml.csr import as_kernel_csr
+from fastspml.kernels import ranking, scanning
+from tests import naive
+from tests.conftest import dense, make_network
+
+PARTS = ("data", "indices", "indptr")
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    """Cut small networks into many pieces, too."""
+    monkeypatch.setattr(mapped, "PIECE", 37)
+    monkeypatch.setattr(stack, "PIECE", 37)
+
+
+@pytest.fixture
+def both(tmp_path):
+    """Return the same networks in memory and mapped."""
+    networks = fs.synthetic_networks(n_tasks=3, n_nodes=90, n_features=70, words_per_node=9, links_per_node=4)
+    fs.write_networks(tmp_path / "n.h5", networks)
+    return networks, fs.read_networks(tmp_path / "n.h5", mapped=True)
+
+
+def assert_same(network, other):
+    for mine, others in ((network.features, other.features), (network.adjacency, other.adjacency)):
+        for part in PARTS:
+            assert np.array_equal(getattr(mine, part), getattr(others, part))
+            assert getattr(mine, part).dtype == getattr(others, part).dtype
+            assert not getattr(mine, part).flags.writeable
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda network: network.split(0.3, seed=1).train,
+        lambda network: network.split(0.3, seed=1).test,
+        lambda network: network.subset(np.random.default_rng(0).permutation(network.n_nodes)[:40]),
+        lambda network: network.undirected(),
+        lambda network: network.undirected().split(0.3).train,
+        lambda network: fs.Weighting("tfidf").fit_transform(network),
+        lambda network: fs.Weighting("tfidf", min_df=5, max_df=0.5).fit_transform(network),
+        lambda network: fs.Weighting("binary").fit_transform(network),
+        lambda network: fs.Weighting("l1").fit_transform(network.split(0.3).train),
+    ],
+)
+def test_what_is_made_of_a_mapped_network_is_mapped_and_the_same(both, make):
+    (one, *_), (other, *_) = both
+    got = make(other)
+    assert got.is_mapped
+    assert not one.is_mapped
+    assert_same(make(one), got)
+
+
+def test_a_network_with_everything_that_goes_wrong(tmp_path):
+    fs.write_networks(tmp_path / "n.h5", make_network())
+    (got,) = fs.read_networks(tmp_path / "n.h5", mapped=True)
+    for make in (fs.Network.undirected, lambda network: network.subset([5, 3, 2, 11])):
+        assert_same(make(make_network()), make(got))
+    empty = got.subset([])
+    assert (empty.n_nodes, empty.n_links) == (0, 0)
+
+
+def test_what_is_made_leaves_no_file_behind(both, tmp_path):
+    train = both[1][0].split(0.3).train
+    fs.SPML(n_iters=3).fit(train)
+    assert os.listdir(tmp_path) == ["n.h5"]
+    assert mapped.mapping_of(train.features.data).filename.startswith(str(tmp_path))  # not in some folder in memory
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("weighting", [None, "tfidf"])
+def test_several_mapped_tasks_train_to_the_same_bits(both, weighting, n_threads):
+    expected, got = (
+        fs.MTSPML(n_iters=50, batch_size=70, weighting=weighting, n_threads=n_threads).fit(networks)
+        for networks in both
+    )
+    assert np.array_equal(got.state_.totals, expected.state_.totals)
+    assert got.violations_.tolist() == expected.violations_.tolist()
+
+
+def test_mapped_tasks_over_the_same_nodes_share_their_rows(both):
+    first = both[1][0]
+    laid_out = stack.stack([first, first.with_links(both[0][1].adjacency, "other")], pooled=False)
+    assert np.shares_memory(laid_out.data, first.features.data)
+
+
+def test_mapped_and_other_networks_can_be_mixed(both):
+    networks, in_file = both
+    got, expected = fs.SPML(n_iters=20).fit([networks[0], in_file[1]]), fs.SPML(n_iters=20).fit(networks[:2])
+    assert np.array_equal(got.state_.totals, expected.state_.totals)
+
+
+def test_a_full_metric_of_a_mapped_network_is_refused(both):
+    with pytest.raises(ValueError, match="a full metric needs the attributes in memory.* without mapped=True"):
+        fs.SPML(metric="full").fit(both[1][0])
+
+
+def test_a_full_disk_costs_a_sentence(both, monkeypatch):
+    def full(descriptor, offset, length):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    with pytest.raises(OSError, match=r"0.0 GB for a part of a mapped network could not be taken in .*No space left"):
+        both[1][0].split(0.3).train
+
+
+# ---- ranking by scanning --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("candidates", [None, np.arange(0, 90, 2), [1, 2]])
+@pytest.mark.parametrize("weighting", [None, "tfidf"])
+def test_scanning_ranks_like_the_index_to_the_bit(both, weighting, candidates, n_threads):
+    model = fs.SPML(n_iters=60, weighting=weighting, prior="identity").fit(both[0][0])
+    expected, got = (
+        fs.link_quality(model, networks[0], np.arange(80), candidates, k=3, n_threads=n_threads) for networks in both
+    )
+    for name, values in vars(expected).items():
+        assert np.array_equal(vars(got)[name], values, equal_nan=True), name
+    assert candidates is not None or got.n_defined == 80
+
+
+def test_scanning_ranks_by_definition(tmp_path):
+    network = make_network()
+    fs.write_networks(tmp_path / "n.h5", network)
+    (in_file,) = fs.read_networks(tmp_path / "n.h5", mapped=True)
+    X, A = dense(network)
+    rng = np.random.default_rng(1)
+    root = rng.normal(size=(network.n_features, network.n_features))
+    for metric, M in (
+        (fs.Metric.identity(network.n_features), np.eye(network.n_features)),  # the twins tie
+        (fs.Metric.full(root @ root.T), root @ root.T),
+    ):
+        got = fs.link_quality(metric, in_file, np.arange(network.n_nodes), k=2)
+        for node in range(network.n_nodes):
+            scores = -np.round(naive.score_nodes(M, X, X[node]), 9)
+            expected = naive.link_quality(scores, A, node, k=2)
+            for name, value in expected.items():
+                np.testing.assert_allclose(vars(got)[name][node], value, atol=1e-12)
+
+
+def test_a_scan_may_hold_few_queries(both, monkeypatch):
+    monkeypatch.setattr("fastspml.scanning.BLOCK_BYTES", 8 * 70 * 3)
+    metric = fs.Metric.identity(70)
+    expected, got = (fs.link_auc(metric, networks[0], np.arange(10)) for networks in both)
+    assert np.array_equal(got, expected, equal_nan=True)
+
+
+def test_a_weighting_that_the_metric_does_not_expect_is_refused(both):
+    model = fs.SPML(n_iters=5, weighting="tfidf").fit(both[0][0])
+    with pytest.raises(ValueError, match="has been weighted .* weights plain counts itself"):
+        fs.link_auc(model, fs.Weighting("l2").fit_transform(both[1][0]), [0])
+
+
+def test_score_links_and_count_negatives():
+    network = make_network()
+    X, A = dense(network)
+    weights = np.linspace(0.1, 2.0, network.n_features)
+    nodes = np.array([7, 1], dtype=np.uint64)
+    table = np.ascontiguousarray((2.0 * X[nodes] * weights).T)
+    norms = (X**2 * weights).sum(axis=1)
+    links = [np.flatnonzero(A[node]) for node in nodes]
+    starts = np.cumsum([0] + [len(linked) for linked in links])
+    linked, scores, positives = np.concatenate(links), np.empty(2), np.empty(starts[-1])
+    rows = as_kernel_csr(network.features[linked])
+    scanning.score_links(*rows, norms[linked], table, starts, scores, positives)
+    expected = [naive.score_nodes(np.diag(weights), X, X[node]) for node in nodes]
+    for query in range(2):
+        got = positives[starts[query] : starts[query + 1]]
+        np.testing.assert_allclose(got, expected[query][links[query]], atol=1e-12)
+        got.sort()
+    passed, ties, n_negative = np.zeros(len(linked) + 2, int), np.zeros(len(linked), int), np.zeros(2, int)
+    adjacency = as_kernel_csr(network.adjacency)[:2]
+    for first, last in ((0, 5), (5, 14)):
+        block = as_kernel_csr(mapped.rows_between(network.features, first, last))
+        scanning.count_negatives(
+            *block, norms[first:last], np.uint64(first), table, nodes, *adjacency, np.ones(14, bool), positives, starts,
+            scores, np.empty(2, np.uint64), passed, ties, n_negative,
+        )  # fmt: skip
+    for query, node in enumerate(nodes):
+        negatives = [expected[query][j] for j in range(14) if j != node and not A[node, j]]
+        mine = positives[starts[query] : starts[query + 1]]
+        assert n_negative[query] == len(negatives)
+        places = [naive.first_above(mine, negative) for negative in negatives]
+        assert places == [ranking.first_above(mine, len(mine), negative) for negative in negatives]
+        got = passed[starts[query] + query : starts[query + 1] + query + 1]
+        assert got.tolist() == np.bincount(places, minlength=len(mine) + 1).tolist()
+
+
+# ---- the command line, and memory -----------------------------------------------------------------------------------
+
+
+def test_the_command_line_trains_and_evaluates_mapped(tmp_path, capsys):
+    fs.write_networks(tmp_path / "n.h5", fs.synthetic_networks(n_tasks=2, n_nodes=60, n_features=50, words_per_node=8))
+    printed = []
+    for name in ("true", "false"):
+        run = str(tmp_path / name)
+        flags = ["--mapped", name, "--undirected", "true", "--weighting", "tfidf", "--n-iters", "30"]
+        assert main(["train", "--networks", str(tmp_path / "n.h5"), "-o", run, *flags]) == 0
+        capsys.readouterr()
+        assert main(["evaluate", run]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    models = [fs.load_model(tmp_path / name / "model.h5") for name in ("true", "false")]
+    assert np.array_equal(models[0].state_.totals, models[1].state_.totals)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RLIMIT_DATA counts mapped memory on Linux only")
+def test_a_network_trains_and_is_evaluated_in_less_memory_than_its_file_takes(tmp_path):
+    path = tmp_path / "planted.h5"
+    memory.write_planted(path, n_nodes=200_000)
+    size, headroom = path.stat().st_size, 64_000_000
+    assert size > 1.4 * headroom
+    work = {"n_iters": 400, "n_queries": 8, "reg": 1e-4, "batch_size": 100, "headroom_bytes": headroom}
+    got = memory.in_child(path, mapped=True, **work)
+    assert got["peak_bytes"]["VmData"] <= got["limit_bytes"] < got["baseline_bytes"]["VmData"] + size
+    assert got["auc"] > 0.8
+    with pytest.raises(RuntimeError, match="MemoryError|does not fit into memory|Unable to allocate"):
+        memory.in_child(path, mapped=False, **work)
