@@ -233,7 +233,7 @@ class _Newcomer(MTSPML):
             totals=totals,
             moments=np.zeros((0, 2)),
             harmonic=0.0 if is_frozen else before.harmonic,
-            violations=np.zeros((0, 1), dtype=np.int64),
+            violations=np.full((0 if is_frozen else before.iteration, 1), -1),
             work=dict.fromkeys(before.work, 0),
             columns=before.columns,
             ahead=np.array([0, 0 if is_frozen else -before.iteration]),
@@ -245,13 +245,14 @@ class _Newcomer(MTSPML):
         state, n_tasks = self.state_, before.violations.shape[1]
         n_done = state.iteration if self._is_frozen else state.iteration - before.iteration
         totals = np.column_stack([before.totals, state.totals[:, 1]])
-        violations = np.column_stack([before.violations, np.full(before.iteration, -1)])
+        absent: np.ndarray = np.full(before.iteration, -1)
+        violations = np.column_stack([before.violations, absent])
         clocks = np.append(before.iteration + before.ahead, n_done)
         iteration, harmonic = before.iteration, before.harmonic
         if not self._is_frozen:
             totals[:, 0] = state.totals[:, 0]
             violations = np.concatenate(
-                [violations, np.column_stack([np.full((n_done, n_tasks), -1), state.violations])]
+                [violations, np.column_stack([np.full((n_done, n_tasks), -1), state.violations[before.iteration :]])]
             )
             iteration, harmonic = state.iteration, state.harmonic
             clocks[0] = iteration
