@@ -111,7 +111,7 @@ def rates(path: Path, batch_size: int) -> dict[str, Any]:
 
 
 def _plain_seconds(model: fs.SPML, networks: list[fs.Network]) -> float:
-    """Return the processor's time for an iteration in one process, in one chunk: at whose start a batch is drawn more."""
+    """Return the processor's time for an iteration in one process, all in one chunk."""
     before, learner.CHUNK_TRIPLETS = learner.CHUNK_TRIPLETS, model.n_iters * model.batch_size
     try:
         prepared, times = model.prepare(networks), [time.process_time()]
