@@ -9,6 +9,7 @@ from scipy import sparse
 
 from fastspml.csr import as_kernel_csr, freeze, freeze_csr, index_dtype, unsigned
 from fastspml.kernels.arguments import Stack
+from fastspml.kernels.draws import all_mutual
 from fastspml.mapped import PIECE, in_file, is_mapped, row_ranges
 from fastspml.network import Network
 
@@ -71,6 +72,7 @@ def stack(networks: Sequence[Network], pooled: bool, columns: np.ndarray | None 
         unsigned(np.array(pool_sizes)),
         unsigned(triplet_starts),
         freeze(np.array(draws_by_number)),
+        freeze(_are_mutual(networks, adj_indptr, adj_indices, node_starts)),
     )
 
 
@@ -109,6 +111,18 @@ def _joined(matrices: Sequence[sparse.csr_array], arrays: Sequence[np.ndarray]) 
             joined[start : start + len(piece)] = piece
             start += len(piece)
     return joined[:start]
+
+
+def _are_mutual(
+    networks: Sequence[Network], adj_indptr: np.ndarray, adj_indices: np.ndarray, node_starts: np.ndarray
+) -> np.ndarray:
+    """Tell, task by task, whether every link runs both ways."""
+    return np.array(
+        [
+            all_mutual(adj_indptr, adj_indices, np.uint64(start), np.empty(network.n_nodes, dtype=np.uint64))
+            for network, start in zip(networks, node_starts.tolist(), strict=False)
+        ]
+    )
 
 
 def _link_sources(networks: Sequence[Network], n_nodes: int) -> np.ndarray:

@@ -455,6 +455,11 @@ def bounded(key, n, bound):
             return product >> 64, n
 
 
+def all_mutual(A):
+    """Tell whether every link of A, shape (n, n), runs both ways."""
+    return bool(np.array_equal(A, A.T))
+
+
 def draw_triplet(A_list, seed, task, t, b, exact):
     """Return (q, i, j, l), uniform on the disjoint union S of A_list, shapes (n_q, n_q).
 

@@ -18,6 +18,7 @@
 /* Without force, gcc takes a function that only prefetches for one without effect, and leaves out its calls. */
 #define INLINE static inline __attribute__((always_inline))
 #define LINKS_AHEAD 10 /* triplets between asking for a link and drawing it */
+#define MANY_LINKS 32 /* beyond so many, another node's row is searched rather than a node's own */
 #define ROWS_AHEAD 4 /* triplets between asking for rows and walking them */
 
 typedef uint64_t u64;
@@ -30,7 +31,7 @@ typedef struct {
     const u64 *adj_indptr;
     const u32 *adj_indices;
     const u32 *link_sources;
-    u64 n_nodes, n_links, n_features;
+    u64 n_nodes, n_links, n_features, is_mutual;
 } Network;
 
 typedef struct {
@@ -67,6 +68,12 @@ INLINE int is_linked(const Network *net, u64 node, u64 j) {
     return low < end && net->adj_indices[low] == j;
 }
 
+/* A hub's row takes long to search; where links run both ways, the other node's does as well. */
+INLINE int are_linked(const Network *net, u64 i, u64 j) {
+    if (net->is_mutual && net->adj_indptr[i + 1] - net->adj_indptr[i] > MANY_LINKS) return is_linked(net, j, i);
+    return is_linked(net, i, j);
+}
+
 INLINE u64 triplet_key(u64 key, u64 b) { return mix(key + (b + 1) * GOLDEN); }
 
 INLINE void ask_link(const Network *net, u64 key) {
@@ -79,7 +86,7 @@ INLINE Triplet draw(const Network *net, u64 key) {
     u64 n = 0;
     for (;;) {
         u64 p = bounded(key, &n, net->n_links), j = bounded(key, &n, net->n_nodes), i = net->link_sources[p];
-        if (j != i && !is_linked(net, i, j)) {
+        if (j != i && !are_linked(net, i, j)) {
             Triplet triplet = {i, j, net->adj_indices[p]};
             __builtin_prefetch(&net->indptr[i]);
             __builtin_prefetch(&net->indptr[j]);

@@ -23,7 +23,7 @@ class _Network(ctypes.Structure):
 
     _fields_ = [
         (name, ctypes.c_void_p) for name in ("indptr", "indices", "data", "adj_indptr", "adj_indices", "link_sources")
-    ] + [(name, ctypes.c_uint64) for name in ("n_nodes", "n_links", "n_features")]
+    ] + [(name, ctypes.c_uint64) for name in ("n_nodes", "n_links", "n_features", "is_mutual")]
 
 
 def has_compiler() -> bool:
@@ -53,7 +53,10 @@ class LimitSPML:
             raise ValueError("the C loop takes indices of 32 bits.")
         n_words = network.n_features if columns is None else len(columns)
         self._n_entries = n_words if columns is None else n_words * (n_words + 1) // 2
-        self._struct = _Network(*(array.ctypes.data for array in arrays), network.n_nodes, network.n_links, n_words)
+        self._struct = _Network(
+            *(array.ctypes.data for array in arrays), network.n_nodes, network.n_links, n_words,
+            bool(self._stack.is_mutual[0]),
+        )  # fmt: skip
         self._longest = int(np.diff(self._stack.indptr.view(np.int64)).max())
         built = library("float" if arrays[2].dtype == np.float32 else "double")
         self._run = built.run if metric == "diagonal" else built.run_full

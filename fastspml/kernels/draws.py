@@ -18,6 +18,7 @@ from fastspml.kernels.prefetch import prefetch
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # the odd increment of SplitMix64, 2^64 / golden ratio
 ZERO, ONE = np.uint64(0), np.uint64(1)
+MANY_LINKS = np.uint64(32)  # beyond so many, another node's row is searched rather than a node's own
 
 
 @kernel
@@ -94,6 +95,37 @@ def is_linked(adj_indptr, adj_indices, node, j):
     return p < end and adj_indices[p] == j
 
 
+@kernel
+def are_linked(stack, q, i, j):
+    """Tell whether node i of task q has a link to node j of it."""
+    first_node = stack.node_starts[q]
+    n_links = stack.adj_indptr[first_node + i + ONE] - stack.adj_indptr[first_node + i]
+    # A hub is drawn as often as it has links, and searching its row takes long; most other rows are short.
+    if n_links > MANY_LINKS and stack.is_mutual[q]:
+        return is_linked(stack.adj_indptr, stack.adj_indices, first_node + j, i)
+    return is_linked(stack.adj_indptr, stack.adj_indices, first_node + i, j)
+
+
+@kernel
+def all_mutual(adj_indptr, adj_indices, first_node, cursors):
+    """Tell whether every link of a task, whose first node is first_node, runs both ways; rows are sorted.
+
+    cursors, uint64 (nodes,), is room to work in. Going through the links by source, the links to a node must come in
+    the order of that node's own.
+    """
+    n_nodes = np.uint64(len(cursors))
+    for node in range(n_nodes):
+        cursors[node] = adj_indptr[first_node + node]
+    for node in range(n_nodes):
+        for p in range(adj_indptr[first_node + node], adj_indptr[first_node + node + ONE]):
+            other = np.uint64(adj_indices[p])
+            cursor = cursors[other]
+            if cursor == adj_indptr[first_node + other + ONE] or adj_indices[cursor] != node:
+                return False
+            cursors[other] = cursor + ONE
+    return True
+
+
 class Pool(NamedTuple):
     """What all draws from a pool share, looked up once."""
 
@@ -125,10 +157,9 @@ def draw_by_rejection(stack, pool, key):
         q = last_not_above(stack.link_starts, p, pool.first_task, pool.last_task)
         if j >= stack.node_starts[q + ONE] - stack.node_starts[q]:
             continue
-        node = np.uint64(stack.link_sources[p])
-        i = node - stack.node_starts[q]
+        i = np.uint64(stack.link_sources[p]) - stack.node_starts[q]
         # Both are thrown away together: keeping the link and drawing j again would favour hubs.
-        if j != i and not is_linked(stack.adj_indptr, stack.adj_indices, node, j):
+        if j != i and not are_linked(stack, q, i, j):
             return q, i, j, np.uint64(stack.adj_indices[p])
 
 

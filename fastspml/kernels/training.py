@@ -242,7 +242,8 @@ def run_iterations(thread, n_threads, t_first, t_last, stack, settings, judged, 
     last = (n_triplets * np.uint64(thread + 1)) // np.uint64(n_threads)
     draw_share(stack, settings, t_first, first, last, work.rows[t_first % TWO])
     for t in range(t_first, t_last + ONE):
-        draw_share(stack, settings, t + ONE, first, last, work.rows[(t + ONE) % TWO])
+        if t < t_last:  # the next chunk draws its own
+            draw_share(stack, settings, t + ONE, first, last, work.rows[(t + ONE) % TWO])
         judge_share(stack, settings, t, first, last, judged, work, features, thread, counters[thread])
         if not wait(work.barrier, n_threads):
             return np.nan
