@@ -183,4 +183,6 @@ def test_the_row_that_is_searched_cannot_be_seen():
         draws.sample_triplets(one, np.uint64(0), np.uint64(1), np.uint64(1), triplets)
     assert np.array_equal(*drawn)
     _, i, j, l = drawn[0].T
-    assert links[i, l].all() and not links[i, j].any() and (i != j).all()
+    assert links[i, l].all()
+    assert not links[i, j].any()
+    assert (i != j).all()

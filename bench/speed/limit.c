@@ -18,7 +18,7 @@
 /* Without force, gcc takes a function that only prefetches for one without effect, and leaves out its calls. */
 #define INLINE static inline __attribute__((always_inline))
 #define LINKS_AHEAD 10 /* triplets between asking for a link and drawing it */
-#define MANY_LINKS 32 /* beyond so many, another node's row is searched rather than a node's own */
+#define MANY_LINKS 8 /* beyond so many, another node's row is searched rather than a node's own */
 #define ROWS_AHEAD 4 /* triplets between asking for rows and walking them */
 
 typedef uint64_t u64;

@@ -18,7 +18,7 @@ from fastspml.kernels.prefetch import prefetch
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # the odd increment of SplitMix64, 2^64 / golden ratio
 ZERO, ONE = np.uint64(0), np.uint64(1)
-MANY_LINKS = np.uint64(32)  # beyond so many, another node's row is searched rather than a node's own
+MANY_LINKS = np.uint64(8)  # beyond so many, another node's row is searched rather than a node's own
 
 
 @kernel
