@@ -18,7 +18,7 @@ def page(results: dict[str, Any]) -> str:
         f"""# How fast, side by side
 
 Made by `python -m bench.speed`. {machine["cores"]} cores of {machine["processor"]}, {machine["system"]}, Python
-{machine["python"]}; {versions}; commit {machine["commit"]}, {machine["date"]}.
+{machine["python"]}; {versions}; {machine["date"]}. Measured at commit {_commits(results)}.
 {f"**A quick run: {', '.join(quick)}.**" if quick else ""}
 Times are medians of repeats that took turns, after one that is not counted; only ratios within one run can be compared.
 Networks are laid out beforehand (`prepare`); what is timed is setting up memory and iterating (`stages`), drawing
@@ -34,6 +34,15 @@ of its word f falls like f^(-2/3)."""
     if rows:
         sections.insert(1, "## Bars\n\n" + markdown(["", "wanted", "measured", "met"], rows))
     return "\n\n".join(sections) + "\n"
+
+
+def _commits(results: dict[str, Any]) -> str:
+    """Return the commit of every part, or the one that all have."""
+    by_part = {part: results[part].get("measured", {}).get("commit") for part in SECTIONS if part in results}
+    commits = {commit for commit in by_part.values() if commit}
+    if len(commits) <= 1:
+        return next(iter(commits), results["machine"]["commit"])
+    return ", ".join(f"{commit} ({part})" for part, commit in by_part.items())
 
 
 NOT_MEASURED = "not measured"  # the key of a part's reason
