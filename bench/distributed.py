@@ -77,8 +77,9 @@ def rates(path: Path, batch_size: int) -> dict[str, Any]:
     model = fs.SPML(reg=REG, batch_size=batch_size, n_iters=30)
     prepared = model.prepare(networks)
     recipe = distributed._Recipe(
-        distributed.EDITION, fs.SPML, model.get_params(), str(path), None, None, distributed._sizes(prepared.stacked)
-    )
+        distributed.EDITION, fs.SPML, model.get_params(), str(path), None, None, distributed._sizes(prepared.stacked),
+        columns=None, ahead=np.zeros(1, dtype=np.int64),
+    )  # fmt: skip
     del prepared
     seat = distributed._Seat(recipe)
     seat.start_from(distributed._Snapshot(0, 0, np.zeros((networks[0].n_features, 1)), None))
