@@ -412,13 +412,14 @@ class _Driver:
     def _gathered(self, tasks: list[_Task]) -> list[Any]:
         """Return what tasks give, whoever dies meanwhile."""
         distributed = _dask()
+        patience = SECONDS_BEFORE_A_LOOK
         try:
             while True:
                 try:
-                    distributed.wait([task.future for task in tasks], timeout=SECONDS_BEFORE_A_LOOK)
-                    return self.client.gather([task.future for task in tasks])
+                    return self.client.sync(self._gather, tasks, callback_timeout=patience)
                 except TimeoutError:
                     self._give_away(tasks)
+                    patience = min(2 * patience, SECONDS_FOR_WORKERS)  # fetching starts anew each time
         except distributed.KilledWorker as error:
             raise ChildProcessError(
                 "workers died one after another, each with the same block of triplets; have they enough memory?"
@@ -426,11 +427,15 @@ class _Driver:
         except CancelledError as error:
             raise ConnectionError("the Dask cluster is gone; what was learned so far is kept.") from error
 
+    async def _gather(self, tasks: list[_Task]) -> list[Any]:
+        """Wait for tasks and fetch what they give; an answer may be lost before it is fetched, so it is one wait."""
+        return await self.client.gather([task.future for task in tasks], asynchronous=True)
+
     def _give_away(self, tasks: list[_Task]) -> None:
         """Give what dead workers had to do to others; Dask does, unless for a moment there is no worker at all."""
         present = self._present_workers()
         for k, task in enumerate(tasks):
-            if task.worker not in present and not task.future.done():
+            if task.worker not in present:
                 task.give_to(present[k % len(present)])
 
     def _held(self, value: Any) -> Any:
