@@ -9,12 +9,13 @@ from scipy import sparse
 
 from fastspml.csr import as_kernel_csr, freeze, freeze_csr, index_dtype, unsigned
 from fastspml.kernels.arguments import Stack
-from fastspml.kernels.draws import all_mutual
+from fastspml.kernels.draws import mark_links
 from fastspml.mapped import PIECE, in_file, is_mapped, row_ranges
 from fastspml.network import Network
 
 # Below this chance that a drawn pair is a triplet, triplets are numbered and drawn by number instead.
 EXACT_BELOW_ACCEPTANCE = 1 / 16
+MARKS_PER_LINK = 16  # bits: one pair in 17 without a link has to be looked up all the same
 
 
 def stack(networks: Sequence[Network], pooled: bool, columns: np.ndarray | None = None) -> Stack:
@@ -72,7 +73,7 @@ def stack(networks: Sequence[Network], pooled: bool, columns: np.ndarray | None 
         unsigned(np.array(pool_sizes)),
         unsigned(triplet_starts),
         freeze(np.array(draws_by_number)),
-        freeze(_are_mutual(networks, adj_indptr, adj_indices, node_starts)),
+        freeze(_marks(adj_indptr, adj_indices)),
     )
 
 
@@ -113,16 +114,11 @@ def _joined(matrices: Sequence[sparse.csr_array], arrays: Sequence[np.ndarray]) 
     return joined[:start]
 
 
-def _are_mutual(
-    networks: Sequence[Network], adj_indptr: np.ndarray, adj_indices: np.ndarray, node_starts: np.ndarray
-) -> np.ndarray:
-    """Tell, task by task, whether every link runs both ways."""
-    return np.array(
-        [
-            all_mutual(adj_indptr, adj_indices, np.uint64(start), np.empty(network.n_nodes, dtype=np.uint64))
-            for network, start in zip(networks, node_starts.tolist(), strict=False)
-        ]
-    )
+def _marks(adj_indptr: np.ndarray, adj_indices: np.ndarray) -> np.ndarray:
+    """Return the bits by which most pairs of nodes without a link are known."""
+    marks = np.zeros(len(adj_indices) * MARKS_PER_LINK // 64 + 1, dtype=np.uint64)
+    mark_links(adj_indptr, adj_indices, marks)
+    return marks
 
 
 def _link_sources(networks: Sequence[Network], n_nodes: int) -> np.ndarray:

@@ -455,9 +455,16 @@ def bounded(key, n, bound):
             return product >> 64, n
 
 
-def all_mutual(A):
-    """Tell whether every link of A, shape (n, n), runs both ways."""
-    return bool(np.array_equal(A, A.T))
+def mark_links(A_list, n_marks):
+    """Return which of n_marks bits are set for the links of A_list, shapes (n_q, n_q), bool (n_marks,)."""
+    marks = np.zeros(n_marks, dtype=bool)
+    n_before = 0
+    for A in A_list:
+        for i, j in np.argwhere(A != 0).tolist():
+            hashed = ((((n_before + i) * GOLDEN & MASK) ^ j) * 0xBF58476D1CE4E5B9) & MASK
+            marks[hashed * n_marks >> 64] = True
+        n_before += len(A)
+    return marks
 
 
 def draw_triplet(A_list, seed, task, t, b, exact):

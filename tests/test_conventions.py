@@ -20,7 +20,7 @@ KERNELS = sorted((ROOT / "kernels").glob("*.py"))
 OTHER_TWINS = {
     "run_iterations": ("spml", "mtspml"), "search_nodes": ("nearest",), "rank_links": ("link_quality",), "wait": (),
     "score_row": ("score_nodes",), "kernel": (), "ask_for_link": (), "look_up_pool": (), "ask_for_rows": (),
-    "draw_share": ("sample_triplets",), "draw_rows": ("sample_triplets",),
+    "draw_share": ("sample_triplets",), "draw_rows": ("sample_triplets",), "draw_asked": ("draw_triplet",),
     "judge_share": ("spml", "mtspml"), "add_triplet": ("spml", "mtspml"), "clip_share": ("spml", "mtspml"),
     "judge_block": ("spml", "mtspml"), "add_verdicts": ("spml", "mtspml"),
     "score_links": ("score_nodes",), "count_negatives": ("link_quality",), "score_from_counts": ("link_quality",),

@@ -12,7 +12,6 @@ from numba import njit
 from scipy import stats
 
 import fastspml as fs
-from fastspml.csr import as_kernel_csr
 from fastspml.kernels import draws
 from fastspml.stack import stack
 from tests import naive
@@ -146,40 +145,32 @@ def test_the_first_draws_never_change():
     assert digest == "327124423e744545a8978e0f4e1f60dbc8e1a776e9ca7811de56cb29c98969de"
 
 
-@pytest.mark.parametrize("change", ["none", "a link lost", "a link turned round", "one way", "no links"])
-def test_links_that_run_both_ways_are_told_from_others(change):
+def test_marks_are_those_of_the_links():
     rng = np.random.default_rng(3)
-    for _ in range(20):
-        links = np.triu(rng.random((12, 12)) < 0.3, 1)
-        links |= links.T
-        i, j = np.argwhere(links)[rng.integers(links.sum())]
-        links[i, j] = change not in ("a link lost", "a link turned round")
-        if change == "one way":
-            links = np.triu(links)
-        if change == "no links":
-            links[:] = False
-        if change == "a link turned round":
-            absent = np.argwhere(~links & ~np.eye(12, dtype=bool))
-            links[tuple(absent[rng.integers(len(absent))])] = True
-        adjacency = fs.Network(np.ones((12, 1)), links).adjacency
-        indptr, indices, _ = as_kernel_csr(adjacency)
-        got = draws.all_mutual(indptr, indices, np.uint64(0), np.empty(12, dtype=np.uint64))
-        assert got == naive.all_mutual(links)
+    adjacencies = [rng.random((n, n)) < density for n, density in ((12, 0.3), (40, 0.05), (5, 0.9))]
+    for adjacency in adjacencies:
+        np.fill_diagonal(adjacency, False)
+    stacked = stack([fs.Network(np.ones((len(links), 1)), links) for links in adjacencies], pooled=False)
+    n_marks = 64 * len(stacked.marks)
+    assert n_marks >= 16 * sum(links.sum() for links in adjacencies)
+    got = np.unpackbits(stacked.marks.view(np.uint8), bitorder="little").astype(bool)
+    assert np.array_equal(got, naive.mark_links(adjacencies, n_marks))
+    for q, links in enumerate(adjacencies):
+        for i, j in np.ndindex(*links.shape):
+            assert draws.are_linked(stacked, stacked.node_starts[q] + np.uint64(i), np.uint64(j)) == links[i, j]
 
 
-def test_the_row_that_is_searched_cannot_be_seen():
-    """Hubs, whose links run both ways: whichever row is looked into, the same triplets are drawn."""
+def test_marks_cannot_be_seen():
+    """Hubs, of many links: whether a pair is told by its mark or looked up, the same triplets are drawn."""
     rng = np.random.default_rng(0)
     links = np.zeros((200, 200), dtype=bool)
     links[:3] = rng.random((3, 200)) < 0.7
     links |= links.T
     links[np.diag_indices(200)] = False
-    network = fs.Network(np.ones((200, 1)), links)
-    stacked = stack([network], pooled=True)
-    assert stacked.is_mutual.all()
+    stacked = stack([fs.Network(np.ones((200, 1)), links)], pooled=True)
     drawn = [np.empty((5000, 4), dtype=np.int64) for _ in range(2)]
-    for is_mutual, triplets in zip((True, False), drawn, strict=True):
-        one = stacked._replace(is_mutual=np.array([is_mutual]))
+    for marks, triplets in zip((stacked.marks, np.full(3, 2**64 - 1, dtype=np.uint64)), drawn, strict=True):
+        one = stacked._replace(marks=marks)
         draws.sample_triplets(one, np.uint64(0), np.uint64(1), np.uint64(1), triplets)
     assert np.array_equal(*drawn)
     _, i, j, l = drawn[0].T

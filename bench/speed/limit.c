@@ -18,8 +18,8 @@
 /* Without force, gcc takes a function that only prefetches for one without effect, and leaves out its calls. */
 #define INLINE static inline __attribute__((always_inline))
 #define LINKS_AHEAD 10 /* triplets between asking for a link and drawing it */
-#define MANY_LINKS 8 /* beyond so many, another node's row is searched rather than a node's own */
 #define ROWS_AHEAD 4 /* triplets between asking for rows and walking them */
+#define LINES_ASKED 3 /* of every row, long enough or not: cheaper than a loop whose end cannot be foreseen */
 
 typedef uint64_t u64;
 typedef uint32_t u32;
@@ -31,7 +31,8 @@ typedef struct {
     const u64 *adj_indptr;
     const u32 *adj_indices;
     const u32 *link_sources;
-    u64 n_nodes, n_links, n_features, is_mutual;
+    const u64 *marks; /* bits, by a hash of its nodes set for every link, and by chance for some pairs without */
+    u64 n_nodes, n_links, n_features, n_marks;
 } Network;
 
 typedef struct {
@@ -68,46 +69,57 @@ INLINE int is_linked(const Network *net, u64 node, u64 j) {
     return low < end && net->adj_indices[low] == j;
 }
 
-/* A hub's row takes long to search; where links run both ways, the other node's does as well. */
+/* Most pairs that are not linked are known by a mark; to search a row takes branches that cannot be foreseen. */
 INLINE int are_linked(const Network *net, u64 i, u64 j) {
-    if (net->is_mutual && net->adj_indptr[i + 1] - net->adj_indptr[i] > MANY_LINKS) return is_linked(net, j, i);
-    return is_linked(net, i, j);
+    u64 hash = (i * GOLDEN ^ j) * 0xBF58476D1CE4E5B9ull, mark = (u64)(((unsigned __int128)hash * net->n_marks) >> 64);
+    return (net->marks[mark >> 6] >> (mark & 63) & 1) && is_linked(net, i, j);
 }
 
 INLINE u64 triplet_key(u64 key, u64 b) { return mix(key + (b + 1) * GOLDEN); }
 
-INLINE void ask_link(const Network *net, u64 key) {
+/* The first attempt at a triplet: the link goes to l, the node to j, and the link is asked for. */
+INLINE void ask_link(const Network *net, u64 key, Triplet *triplet) {
     u64 n = 0, p = bounded(key, &n, net->n_links);
+    triplet->l = p;
+    triplet->j = bounded(key, &n, net->n_nodes);
     __builtin_prefetch(&net->link_sources[p]);
     __builtin_prefetch(&net->adj_indices[p]);
 }
 
-INLINE Triplet draw(const Network *net, u64 key) {
-    u64 n = 0;
-    for (;;) {
-        u64 p = bounded(key, &n, net->n_links), j = bounded(key, &n, net->n_nodes), i = net->link_sources[p];
-        if (j != i && !are_linked(net, i, j)) {
-            Triplet triplet = {i, j, net->adj_indices[p]};
-            __builtin_prefetch(&net->indptr[i]);
-            __builtin_prefetch(&net->indptr[j]);
-            __builtin_prefetch(&net->indptr[triplet.l]);
-            return triplet;
+/* Draw a triplet that was asked for: nearly always the first attempt is the last. */
+INLINE void draw(const Network *net, u64 key, Triplet *triplet) {
+    u64 p = triplet->l, j = triplet->j, i = net->link_sources[p], n = 0;
+    while (j == i || are_linked(net, i, j)) {
+        if (n == 0) { /* the first attempt again, to get past its words */
+            bounded(key, &n, net->n_links);
+            bounded(key, &n, net->n_nodes);
         }
+        p = bounded(key, &n, net->n_links), j = bounded(key, &n, net->n_nodes), i = net->link_sources[p];
     }
+    triplet->i = i, triplet->j = j, triplet->l = net->adj_indices[p];
+    __builtin_prefetch(&net->indptr[i]);
+    __builtin_prefetch(&net->indptr[j]);
+    __builtin_prefetch(&net->indptr[triplet->l]);
 }
 
 /* Draw the triplets of iteration t. */
 static void draw_batch(const Network *net, u64 seed, u64 t, u64 batch, Triplet *triplets) {
     u64 key = iteration_key(seed, t);
-    for (u64 b = 0; b < batch && b < LINKS_AHEAD; b++) ask_link(net, triplet_key(key, b));
+    for (u64 b = 0; b < batch && b < LINKS_AHEAD; b++) ask_link(net, triplet_key(key, b), &triplets[b]);
     for (u64 b = 0; b < batch; b++) {
-        if (b + LINKS_AHEAD < batch) ask_link(net, triplet_key(key, b + LINKS_AHEAD));
-        triplets[b] = draw(net, triplet_key(key, b));
+        u64 ahead = b + LINKS_AHEAD;
+        if (ahead < batch) ask_link(net, triplet_key(key, ahead), &triplets[ahead]);
+        draw(net, triplet_key(key, b), &triplets[b]);
     }
 }
 
 INLINE void ask_row(const Network *net, u64 row) {
-    for (u64 p = net->indptr[row], end = net->indptr[row + 1]; p < end; p += LINE / sizeof(VALUE)) {
+    u64 p = net->indptr[row], end = net->indptr[row + 1];
+    for (u64 k = 0; k < LINES_ASKED; k++, p += LINE / sizeof(VALUE)) {
+        __builtin_prefetch(&net->indices[p]);
+        __builtin_prefetch(&net->data[p]);
+    }
+    for (; p < end; p += LINE / sizeof(VALUE)) {
         __builtin_prefetch(&net->indices[p]);
         __builtin_prefetch(&net->data[p]);
     }
@@ -121,7 +133,7 @@ INLINE void ask_rows(const Network *net, const Triplet *triplet) {
 
 INLINE double walk(const Network *net, u64 row, const double *totals, double prior, double scale,
                           const VALUE *doubled, double *grads) {
-    double sum = 0.0;
+    double plain = 0.0, common = 0.0; /* the two parts of a weight need not be multiplied word by word */
     u64 start = net->indptr[row], n = net->indptr[row + 1] - start;
     const u32 *indices = net->indices + start;
     const VALUE *data = net->data + start;
@@ -129,9 +141,10 @@ INLINE double walk(const Network *net, u64 row, const double *totals, double pri
         u32 f = indices[p];
         double x = data[p], grad = x * (x - doubled[f]);
         grads[p] = grad;
-        sum += (prior + scale * totals[f]) * grad;
+        plain += grad;
+        common += totals[f] * grad;
     }
-    return sum;
+    return prior * plain + scale * common;
 }
 
 INLINE void add(const Network *net, u64 row, double share, const double *grads, double *totals) {

@@ -29,7 +29,7 @@ class Stack(NamedTuple):
     pool_sizes: np.ndarray  # nodes of the largest task of each pool
     triplet_starts: np.ndarray  # numbering of S by anchor; empty where rejection does well for every pool
     draws_by_number: np.ndarray  # per pool: whether triplets are drawn by that numbering
-    is_mutual: np.ndarray  # per task: whether every link runs both ways
+    marks: np.ndarray  # bits, by a hash of its nodes set for every link, and by chance for some pairs without
 
 
 class Settings(NamedTuple):

@@ -10,6 +10,7 @@ import numpy as np
 
 from fastspml.kernels.draws import count_below
 from fastspml.kernels.jit import kernel
+from fastspml.kernels.loops import at_hand, flat, onward, step
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
@@ -17,33 +18,75 @@ ZERO, ONE = np.uint64(0), np.uint64(1)
 @kernel
 def scatter_doubled(indptr, indices, data, i, doubled):
     """Write 2 x_i into doubled, (d,), in place; it is zero before."""
-    for p in range(indptr[i], indptr[i + ONE]):
-        doubled[indices[p]] = data[p] + data[p]
+    start, n = indptr[i], indptr[i + ONE] - indptr[i]
+    words, values, doubled = onward(indices, start), onward(data, start), at_hand(doubled)
+    p = ZERO
+    while p < n:
+        doubled[words[p]] = values[p] + values[p]
+        p = step(p)
 
 
 @kernel
 def clear_doubled(indptr, indices, i, doubled):
     """Set doubled back to zero, in place."""
-    for p in range(indptr[i], indptr[i + ONE]):
-        doubled[indices[p]] = 0.0
+    start, n = indptr[i], indptr[i + ONE] - indptr[i]
+    words, doubled = onward(indices, start), at_hand(doubled)
+    p = ZERO
+    while p < n:
+        doubled[words[p]] = 0.0
+        p = step(p)
 
 
 @kernel
-def walk_row(indptr, indices, data, row, totals, own, prior, common_scale, own_scale, is_clipped, doubled, grads, at):
-    """Return the sum of w_f x (x - 2 x_i) over a row; the terms x (x - 2 x_i) go to grads from at on, in place."""
+def word_gradient(words, values, p, doubled):
+    """Return the p-th word of a row and its x (x - 2 x_i)."""
+    f, x = words[p], np.float64(values[p])
+    return f, x * (x - np.float64(doubled[f]))
+
+
+@kernel
+def walk_row(indptr, indices, data, row, totals, own, prior, common_scale, own_scale, doubled, grads, at):
+    """Return the sum of w_f x (x - 2 x_i) over a row; the terms x (x - 2 x_i) go to grads from at on, in place.
+
+    A weight is the sum of a prior, a common and an own part; the scales of these need not be multiplied word by word.
+    """
+    start, n = indptr[row], indptr[row + ONE] - indptr[row]
+    words, values, grads, doubled = onward(indices, start), onward(data, start), onward(grads, at), at_hand(doubled)
+    prior_sum, common_sum, own_sum = 0.0, 0.0, 0.0
+    p = ZERO
+    if own == ZERO:  # there is one column, so no row of totals has to be found
+        common = flat(totals)
+        while p < n:
+            f, grad = word_gradient(words, values, p, doubled)
+            grads[p] = grad
+            prior_sum += grad
+            common_sum += common[f] * grad
+            p = step(p)
+    else:
+        totals = at_hand(totals)
+        while p < n:
+            f, grad = word_gradient(words, values, p, doubled)
+            grads[p] = grad
+            prior_sum += grad
+            common_sum += totals[f, ZERO] * grad
+            own_sum += totals[f, own] * grad
+            p = step(p)
+    return prior * prior_sum + common_scale * common_sum + own_scale * own_sum
+
+
+@kernel
+def walk_clipped(indptr, indices, data, row, totals, own, prior, common_scale, own_scale, doubled, grads, at):
+    """As walk_row, under weights clipped at zero."""
     weighted_sum = 0.0
     for p in range(indptr[row], indptr[row + ONE]):
         f = indices[p]
         x = np.float64(data[p])
-        grad = x * (x - np.float64(doubled[f]))
         weight = prior + common_scale * totals[f, ZERO]
         if own > ZERO:
             weight += own_scale * totals[f, own]
-        if is_clipped and weight < 0.0:
-            weight = 0.0
-        grads[at] = grad
+        grads[at] = x * (x - np.float64(doubled[f]))
+        weighted_sum += max(weight, 0.0) * grads[at]
         at += ONE
-        weighted_sum += weight * grad
     return weighted_sum
 
 
@@ -57,13 +100,17 @@ def gap_diagonal(
     on, first l's, then j's (without its minus sign). doubled, (d,), is zero before and after.
     """
     scatter_doubled(indptr, indices, data, i, doubled)
-    n_words = indptr[l + ONE] - indptr[l]
-    linked = walk_row(
-        indptr, indices, data, l, totals, own, prior, common_scale, own_scale, is_clipped, doubled, grads, at
-    )
-    unlinked = walk_row(
-        indptr, indices, data, j, totals, own, prior, common_scale, own_scale, is_clipped, doubled, grads, at + n_words
-    )
+    unlinked_at = at + (indptr[l + ONE] - indptr[l])
+    if is_clipped:
+        linked = walk_clipped(indptr, indices, data, l, totals, own, prior, common_scale, own_scale, doubled, grads, at)
+        unlinked = walk_clipped(
+            indptr, indices, data, j, totals, own, prior, common_scale, own_scale, doubled, grads, unlinked_at
+        )
+    else:
+        linked = walk_row(indptr, indices, data, l, totals, own, prior, common_scale, own_scale, doubled, grads, at)
+        unlinked = walk_row(
+            indptr, indices, data, j, totals, own, prior, common_scale, own_scale, doubled, grads, unlinked_at
+        )
     clear_doubled(indptr, indices, i, doubled)
     return linked - unlinked
 
@@ -73,10 +120,13 @@ def gradient_diagonal(indptr, indices, data, i, j, l, doubled, grads, at):
     """Leave the subgradients of a triplet in grads from at on, as gap_diagonal does."""
     scatter_doubled(indptr, indices, data, i, doubled)
     for row in (l, j):
-        for p in range(indptr[row], indptr[row + ONE]):
-            x = np.float64(data[p])
-            grads[at] = x * (x - doubled[indices[p]])
-            at += ONE
+        start, n = indptr[row], indptr[row + ONE] - indptr[row]
+        words, values, grads, doubled = onward(indices, start), onward(data, start), onward(grads, at), at_hand(doubled)
+        p = ZERO
+        while p < n:
+            _, grads[p] = word_gradient(words, values, p, doubled)
+            p = step(p)
+        at = n  # j's follow l's
     clear_doubled(indptr, indices, i, doubled)
 
 
@@ -92,12 +142,21 @@ def add_row(indices, start, end, first, last, own, scale, harmonic, grads, at, t
     # The first and the last thread need not look for where their words start and end.
     low = start if first == ZERO else start + count_below(indices, start, end, first)
     high = end if last == np.uint64(len(totals)) else start + count_below(indices, start, end, last)
-    n_columns = np.uint64(totals.shape[1])
+    words, grads, n = onward(indices, low), onward(grads, at + (low - start)), high - low
     averages = moments.size > 0
     tracks = touched.size > 0
-    for p in range(low, high):
-        f = np.uint64(indices[p])
-        change = scale * grads[at + (p - start)]
+    p = ZERO
+    if own == ZERO and not averages and not tracks:
+        common = flat(totals)
+        while p < n:
+            common[words[p]] += scale * grads[p]
+            p = step(p)
+        return n
+    totals = at_hand(totals)
+    n_columns = np.uint64(totals.shape[1])
+    while p < n:
+        f = np.uint64(words[p])
+        change = scale * grads[p]
         totals[f, ZERO] += change
         if own > ZERO:
             totals[f, own] += change
@@ -109,7 +168,8 @@ def add_row(indices, start, end, first, last, own, scale, harmonic, grads, at, t
             note_touched(touched, f * n_columns)
             if own > ZERO:
                 note_touched(touched, f * n_columns + own)
-    return (high - low) * (ONE + np.uint64(own > ZERO))
+        p = step(p)
+    return n * (ONE + np.uint64(own > ZERO))
 
 
 @kernel

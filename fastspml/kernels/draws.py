@@ -18,7 +18,8 @@ from fastspml.kernels.prefetch import prefetch
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # the odd increment of SplitMix64, 2^64 / golden ratio
 ZERO, ONE = np.uint64(0), np.uint64(1)
-MANY_LINKS = np.uint64(8)  # beyond so many, another node's row is searched rather than a node's own
+SPREAD = np.uint64(0xBF58476D1CE4E5B9)  # an odd number without pattern, the first of the finaliser's
+WORD_SHIFT, WORD_MASK = np.uint64(6), np.uint64(63)  # from a bit to its word of 64, and to its place there
 
 
 @kernel
@@ -96,34 +97,34 @@ def is_linked(adj_indptr, adj_indices, node, j):
 
 
 @kernel
-def are_linked(stack, q, i, j):
-    """Tell whether node i of task q has a link to node j of it."""
-    first_node = stack.node_starts[q]
-    n_links = stack.adj_indptr[first_node + i + ONE] - stack.adj_indptr[first_node + i]
-    # A hub is drawn as often as it has links, and searching its row takes long; most other rows are short.
-    if n_links > MANY_LINKS and stack.is_mutual[q]:
-        return is_linked(stack.adj_indptr, stack.adj_indices, first_node + j, i)
-    return is_linked(stack.adj_indptr, stack.adj_indices, first_node + i, j)
+def mark_of(marks, node, j):
+    """Return the position of the bit of marks that stands for a link from the stacked node to node j of its task."""
+    return multiply_high((node * GOLDEN ^ j) * SPREAD, np.uint64(len(marks)) << WORD_SHIFT)
 
 
 @kernel
-def all_mutual(adj_indptr, adj_indices, first_node, cursors):
-    """Tell whether every link of a task, whose first node is first_node, runs both ways; rows are sorted.
+def mark_links(adj_indptr, adj_indices, marks):
+    """Set the bits of all links in marks, uint64, in place; they are zero before.
 
-    cursors, uint64 (nodes,), is room to work in. Going through the links by source, the links to a node must come in
-    the order of that node's own.
+    Links share bits by chance: a bit that is not set tells that there is no link, one that is set tells nothing.
     """
-    n_nodes = np.uint64(len(cursors))
-    for node in range(n_nodes):
-        cursors[node] = adj_indptr[first_node + node]
-    for node in range(n_nodes):
-        for p in range(adj_indptr[first_node + node], adj_indptr[first_node + node + ONE]):
-            other = np.uint64(adj_indices[p])
-            cursor = cursors[other]
-            if cursor == adj_indptr[first_node + other + ONE] or adj_indices[cursor] != node:
-                return False
-            cursors[other] = cursor + ONE
-    return True
+    for node in range(np.uint64(len(adj_indptr)) - ONE):
+        for p in range(adj_indptr[node], adj_indptr[node + ONE]):
+            mark = mark_of(marks, node, np.uint64(adj_indices[p]))
+            marks[mark >> WORD_SHIFT] |= ONE << (mark & WORD_MASK)
+
+
+@kernel
+def are_linked(stack, node, j):
+    """Tell whether the stacked node has a link to node j of its task.
+
+    Nearly all pairs that are drawn are not linked, and of these most can be told by a mark: searching a row takes
+    longer, mostly because its branches cannot be foreseen.
+    """
+    mark = mark_of(stack.marks, node, j)
+    if stack.marks[mark >> WORD_SHIFT] >> (mark & WORD_MASK) & ONE == ZERO:
+        return False
+    return is_linked(stack.adj_indptr, stack.adj_indices, node, j)
 
 
 class Pool(NamedTuple):
@@ -147,20 +148,33 @@ def look_up_pool(stack, pool):
 
 
 @kernel
+def draw_attempt(pool, key, n):
+    """Draw the position of a link of the pool and a node from the words after the n-th; return both, and the last n."""
+    p, n = bounded(key, n, pool.n_links)
+    j, n = bounded(key, n, pool.n_largest)
+    return pool.first_link + p, j, n
+
+
+@kernel
+def look_at(stack, pool, p, j):
+    """Tell whether link p of the pool and node j make a triplet; return that, and task, i, l."""
+    q = last_not_above(stack.link_starts, p, pool.first_task, pool.last_task)
+    node = np.uint64(stack.link_sources[p])
+    i, n_nodes = node - stack.node_starts[q], stack.node_starts[q + ONE] - stack.node_starts[q]
+    is_triplet = j < n_nodes and j != i and not are_linked(stack, node, j)
+    return is_triplet, q, i, np.uint64(stack.adj_indices[p])
+
+
+@kernel
 def draw_by_rejection(stack, pool, key):
     """Draw a link of the pool and a node until the node is a non-neighbour; return task, i, j, l."""
     n = ZERO
     while True:
-        p, n = bounded(key, n, pool.n_links)
-        j, n = bounded(key, n, pool.n_largest)
-        p += pool.first_link
-        q = last_not_above(stack.link_starts, p, pool.first_task, pool.last_task)
-        if j >= stack.node_starts[q + ONE] - stack.node_starts[q]:
-            continue
-        i = np.uint64(stack.link_sources[p]) - stack.node_starts[q]
         # Both are thrown away together: keeping the link and drawing j again would favour hubs.
-        if j != i and not are_linked(stack, q, i, j):
-            return q, i, j, np.uint64(stack.adj_indices[p])
+        p, j, n = draw_attempt(pool, key, n)
+        is_triplet, q, i, l = look_at(stack, pool, p, j)
+        if is_triplet:
+            return q, i, j, l
 
 
 @kernel
@@ -205,20 +219,36 @@ def count_excluded(adj_indices, start, end, i, rank):
 
 
 @kernel
-def ask_for_link(stack, pool, key, b):
-    """Ask for the link that the first attempt at triplet b draws."""
-    p, _ = bounded(mix(key + (b + ONE) * GOLDEN), ZERO, pool.n_links)
-    prefetch(stack.link_sources, pool.first_link + p)
-    prefetch(stack.adj_indices, pool.first_link + p)
+def triplet_key(key, b):
+    """Return the key of triplet b under an iteration's key."""
+    return mix(key + (b + ONE) * GOLDEN)
 
 
 @kernel
 def draw_triplet(stack, pool, key, b):
     """Draw triplet b under an iteration's key, uniformly from the S of a pool; return task, i, j, l (uint64)."""
-    key = mix(key + (b + ONE) * GOLDEN)
     if pool.draws_by_number:
-        return draw_by_number(stack, pool, key)
-    return draw_by_rejection(stack, pool, key)
+        return draw_by_number(stack, pool, triplet_key(key, b))
+    return draw_by_rejection(stack, pool, triplet_key(key, b))
+
+
+@kernel
+def ask_for_link(stack, pool, key, b, asked):
+    """Make the first attempt at triplet b: leave it in asked, uint64 (2,) or longer, and ask for its link."""
+    asked[0], asked[1], _ = draw_attempt(pool, triplet_key(key, b), ZERO)
+    prefetch(stack.link_sources, asked[0])
+    prefetch(stack.adj_indices, asked[0])
+
+
+@kernel
+def draw_asked(stack, pool, key, b, asked):
+    """As draw_triplet, of a triplet that was asked for: nearly always the first attempt is the last."""
+    if not pool.draws_by_number:
+        j = asked[1]
+        is_triplet, q, i, l = look_at(stack, pool, asked[0], j)
+        if is_triplet:
+            return q, i, j, l
+    return draw_triplet(stack, pool, key, b)
 
 
 @kernel

@@ -33,3 +33,14 @@ def prefetch(typing_context, array, position):
         return context.get_dummy_value()
 
     return types.none(array, types.uint64), generate
+
+
+@intrinsic
+def per_line(typing_context, array):
+    """Return how many elements of an array fill a cache line: a number known when compiling, so nothing is divided."""
+
+    def generate(context, builder, signature, args):
+        element = context.get_value_type(array.dtype)
+        return ir.IntType(64)(LINE_BYTES // context.get_abi_sizeof(element))
+
+    return types.uint64(array), generate

@@ -43,20 +43,27 @@ def take_verdicts(stack, settings, t, n_pools, kept_first, kept_last, verdicts, 
     for k in range(n_pools * settings.batch_size):
         if k < kept_first or k >= kept_last:
             work.places[k] = RECOMPUTE if verdicts[k] != 0 else NOT_VIOLATED
+    rows = work.rows[t % TWO]
     for pool in range(n_pools):
         key = iteration_key(settings.seed, settings.first_pool + pool, t)
         found = look_up_pool(stack, pool)
         start = pool * settings.batch_size
         ahead, n_asked = ZERO, ZERO
         for b in range(settings.batch_size):
-            if work.places[start + b] == RECOMPUTE and (start + b < kept_first or start + b >= kept_last):
+            if is_to_be_drawn(work.places, start + b, kept_first, kept_last):
                 while ahead < settings.batch_size and n_asked < LINKS_AHEAD:
-                    if work.places[start + ahead] == RECOMPUTE:
-                        ask_for_link(stack, found, key, ahead)
+                    if is_to_be_drawn(work.places, start + ahead, kept_first, kept_last):
+                        ask_for_link(stack, found, key, ahead, rows[start + ahead])
                         n_asked += ONE
                     ahead += ONE
-                n_asked -= min(n_asked, ONE)
-                draw_rows(stack, found, key, b, start + b, work.rows[t % TWO])
+                n_asked -= ONE
+                draw_rows(stack, found, key, b, start + b, rows)
+
+
+@kernel
+def is_to_be_drawn(places, k, kept_first, kept_last):
+    """Tell whether triplet k was violated, and is not among those that this memory still has."""
+    return places[k] == RECOMPUTE and (k < kept_first or k >= kept_last)
 
 
 @kernel

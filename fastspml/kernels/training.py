@@ -16,10 +16,10 @@ import numpy as np
 
 from fastspml.kernels.barrier import wait
 from fastspml.kernels.diagonal import add_diagonal, clip_diagonal, gap_diagonal, gradient_diagonal
-from fastspml.kernels.draws import ask_for_link, draw_triplet, iteration_key, look_up_pool
+from fastspml.kernels.draws import ask_for_link, draw_asked, iteration_key, look_up_pool
 from fastspml.kernels.full import add_full, gap_full, row_diff
 from fastspml.kernels.jit import kernel
-from fastspml.kernels.prefetch import LINE_BYTES, prefetch
+from fastspml.kernels.prefetch import per_line, prefetch
 
 ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 NOT_VIOLATED, RECOMPUTE = -1, -2  # places[k] otherwise tells where triplet k's subgradient is kept
@@ -27,6 +27,7 @@ JUDGED, VIOLATED, WORDS, ENTRIES, BAD_ITERATION = 0, 1, 2, 3, 4  # columns of th
 N_COUNTERS = 5
 LINKS_AHEAD = np.uint64(10)  # triplets between asking for a link and drawing it
 ROWS_AHEAD = np.uint64(4)  # triplets between asking for rows and walking them
+LINES_ASKED = 3  # of every row, long enough or not
 TRIPLETS_IN_CACHE = np.uint64(200)  # rows of so many are still in a core's cache when they are added
 
 
@@ -39,8 +40,8 @@ def share_of_pool(settings, pool, first, last):
 
 @kernel
 def draw_rows(stack, pool, key, b, k, rows):
-    """Draw triplet b of a `Pool` under an iteration's key into rows[k], as rows of attributes: i, j, l."""
-    q, i, j, l = draw_triplet(stack, pool, key, b)
+    """Draw triplet b of a `Pool`, asked for in rows[k], into rows[k], as rows of attributes: i, j, l."""
+    q, i, j, l = draw_asked(stack, pool, key, b, rows[k])
     row = stack.feature_starts[q]
     rows[k, 0], rows[k, 1], rows[k, 2] = row + i, row + j, row + l
     for c in range(3):  # where the rows lie is read when they are asked for
@@ -56,10 +57,10 @@ def draw_share(stack, settings, t, first, last, rows):
         start, end = share_of_pool(settings, pool, first, last)
         b = start - pool * settings.batch_size
         for k in range(start, min(start + LINKS_AHEAD, end)):
-            ask_for_link(stack, found, key, b + (k - start))
+            ask_for_link(stack, found, key, b + (k - start), rows[k])
         for k in range(start, end):
             if k + LINKS_AHEAD < end:
-                ask_for_link(stack, found, key, b + LINKS_AHEAD)
+                ask_for_link(stack, found, key, b + LINKS_AHEAD, rows[k + LINKS_AHEAD])
             draw_rows(stack, found, key, b, k, rows)
             b += ONE
 
@@ -70,18 +71,23 @@ def ask_for_words(indices, start, end):
     p = start
     while p < end:
         prefetch(indices, p)
-        p += np.uint64(LINE_BYTES // indices.itemsize)
+        p += per_line(indices)
 
 
 @kernel
 def ask_for_rows(stack, rows, k):
     """Ask for the words and attributes of the three rows of triplet k."""
+    words_per_line = min(per_line(stack.indices), per_line(stack.data))
     for c in range(3):
         p, end = stack.indptr[rows[k, c]], stack.indptr[rows[k, c] + ONE]
-        while p < end:  # one loop for both: its end is hard to foresee
+        for _ in range(LINES_ASKED):  # some for nothing: less to pay for than a loop whose end cannot be foreseen
             prefetch(stack.indices, p)
             prefetch(stack.data, p)
-            p += np.uint64(LINE_BYTES // max(stack.indices.itemsize, stack.data.itemsize))
+            p += words_per_line
+        while p < end:
+            prefetch(stack.indices, p)
+            prefetch(stack.data, p)
+            p += words_per_line
 
 
 @kernel
