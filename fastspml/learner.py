@@ -381,8 +381,7 @@ class Learner(RanksByMetric):
         return Work(
             rows=np.zeros((2, n_triplets, 3), dtype=np.uint64),
             places=np.zeros(n_triplets, dtype=np.int64),
-            starts=np.zeros((n_triplets, 2), dtype=np.uint64),
-            lengths=np.zeros((n_triplets, 2), dtype=np.uint64),
+            spans=np.zeros((n_triplets, 4), dtype=np.uint64),
             values=np.empty((n_threads, n_kept + at_hand)),
             n_kept=np.uint64(n_kept),
             doubled=np.zeros((n_threads, 0 if is_full else n_words), stacked.data.dtype),

@@ -43,19 +43,22 @@ def test_gap_and_total_of_a_diagonal_metric(rows, seed):
     csr = kernel_rows(rows)
     totals = rng.normal(size=(D, 3))
     doubled, grads = np.zeros(D), np.full(3 * D, np.nan)
-    i, j, l, own, at = unsigned(0, 1, 2, 2, 3)
+    own, at = unsigned(2, 3)
+    indptr, indices, data = csr
+    anchor, unlinked, linked = (diagonal.Span(indptr[row], indptr[row + 1] - indptr[row]) for row in range(3))
     prior, common_scale, own_scale = 1.0, 0.3, 0.7
     weights = prior + common_scale * totals[:, 0] + own_scale * totals[:, 2]
     for is_clipped in (False, True):
         got = diagonal.gap_diagonal(
-            *csr, i, j, l, totals, own, prior, common_scale, own_scale, is_clipped, doubled, grads, at
-        )
+            indices, data, anchor, unlinked, linked, totals, own, prior, common_scale, own_scale, is_clipped, doubled,
+            grads, at,
+        )  # fmt: skip
         expected = naive.gap_diagonal(np.maximum(weights, 0) if is_clipped else weights, *rows)
         np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
         assert not doubled.any()
 
     again = np.full(3 * D, np.nan)
-    diagonal.gradient_diagonal(*csr, i, j, l, doubled, again, at)
+    diagonal.gradient_diagonal(indices, data, anchor, unlinked, linked, doubled, again, at)
     np.testing.assert_array_equal(again, grads)
     expected = naive.gradient_diagonal(*rows)
     got_gradient = np.zeros(D)
@@ -67,12 +70,11 @@ def test_gap_and_total_of_a_diagonal_metric(rows, seed):
     moments, touched = np.zeros((D, 3)), np.zeros(100, dtype=np.uint64)
     before = totals.copy()
     n_entries = 0
-    indptr, indices, _ = csr
-    spans = [number for row in (l, j) for number in (indptr[row], indptr[row + np.uint64(1)] - indptr[row])]
     for first, last in ((0, 3), (3, D)):  # two threads' shares of the words
         n_entries += diagonal.add_diagonal(
-            indices, *spans, np.uint64(first), np.uint64(last), own, 0.25, 1.5, grads, at, totals, moments, touched
-        )
+            indices, unlinked, linked, np.uint64(first), np.uint64(last), own, 0.25, 1.5, grads, at, totals, moments,
+            touched,
+        )  # fmt: skip
     for column in (0, 2):
         expected = naive.add_diagonal(before[:, column], *rows, 0.25)
         np.testing.assert_allclose(totals[:, column], expected, rtol=1e-9, atol=1e-9)

@@ -17,7 +17,8 @@
 #define LINE 64
 /* Without force, gcc takes a function that only prefetches for one without effect, and leaves out its calls. */
 #define INLINE static inline __attribute__((always_inline))
-#define LINKS_AHEAD 10 /* triplets between asking for a link and drawing it */
+#define LINKS_AHEAD 10 /* triplets between asking for a link and asking for its mark */
+#define MARKS_AHEAD 10 /* triplets between asking for a mark and drawing */
 #define ROWS_AHEAD 4 /* triplets between asking for rows and walking them */
 #define LINES_ASKED 3 /* of every row, long enough or not: cheaper than a loop whose end cannot be foreseen */
 
@@ -69,9 +70,14 @@ INLINE int is_linked(const Network *net, u64 node, u64 j) {
     return low < end && net->adj_indices[low] == j;
 }
 
+INLINE u64 mark_of(const Network *net, u64 i, u64 j) {
+    u64 hash = (i * GOLDEN ^ j) * 0xBF58476D1CE4E5B9ull;
+    return (u64)(((unsigned __int128)hash * net->n_marks) >> 64);
+}
+
 /* Most pairs that are not linked are known by a mark; to search a row takes branches that cannot be foreseen. */
 INLINE int are_linked(const Network *net, u64 i, u64 j) {
-    u64 hash = (i * GOLDEN ^ j) * 0xBF58476D1CE4E5B9ull, mark = (u64)(((unsigned __int128)hash * net->n_marks) >> 64);
+    u64 mark = mark_of(net, i, j);
     return (net->marks[mark >> 6] >> (mark & 63) & 1) && is_linked(net, i, j);
 }
 
@@ -84,6 +90,10 @@ INLINE void ask_link(const Network *net, u64 key, Triplet *triplet) {
     triplet->j = bounded(key, &n, net->n_nodes);
     __builtin_prefetch(&net->link_sources[p]);
     __builtin_prefetch(&net->adj_indices[p]);
+}
+
+INLINE void ask_mark(const Network *net, const Triplet *triplet) {
+    __builtin_prefetch(&net->marks[mark_of(net, net->link_sources[triplet->l], triplet->j) >> 6]);
 }
 
 /* Draw a triplet that was asked for: nearly always the first attempt is the last. */
@@ -105,10 +115,12 @@ INLINE void draw(const Network *net, u64 key, Triplet *triplet) {
 /* Draw the triplets of iteration t. */
 static void draw_batch(const Network *net, u64 seed, u64 t, u64 batch, Triplet *triplets) {
     u64 key = iteration_key(seed, t);
-    for (u64 b = 0; b < batch && b < LINKS_AHEAD; b++) ask_link(net, triplet_key(key, b), &triplets[b]);
+    for (u64 b = 0; b < batch && b < LINKS_AHEAD + MARKS_AHEAD; b++) ask_link(net, triplet_key(key, b), &triplets[b]);
+    for (u64 b = 0; b < batch && b < MARKS_AHEAD; b++) ask_mark(net, &triplets[b]);
     for (u64 b = 0; b < batch; b++) {
-        u64 ahead = b + LINKS_AHEAD;
+        u64 ahead = b + LINKS_AHEAD + MARKS_AHEAD;
         if (ahead < batch) ask_link(net, triplet_key(key, ahead), &triplets[ahead]);
+        if (b + MARKS_AHEAD < batch) ask_mark(net, &triplets[b + MARKS_AHEAD]);
         draw(net, triplet_key(key, b), &triplets[b]);
     }
 }

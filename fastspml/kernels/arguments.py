@@ -56,8 +56,7 @@ class Work(NamedTuple):
 
     rows: np.ndarray  # (2, triplets, 3): i, j, l as rows of attributes, of even and of odd iterations
     places: np.ndarray  # where a violated triplet's subgradient is kept
-    starts: np.ndarray  # (triplets, 2): where the rows of l and j start, of a violated triplet
-    lengths: np.ndarray  # (triplets, 2): how many words have a subgradient on the side of l, and of j
+    spans: np.ndarray  # (triplets, 4): where l's row starts and how many words have a subgradient; the same for j
     values: np.ndarray  # (threads, ...): subgradients kept, and room for the one at hand
     n_kept: np.uint64
     doubled: np.ndarray  # (threads, d), zero between triplets

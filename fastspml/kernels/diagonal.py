@@ -6,6 +6,8 @@ side by side, so that the weights a task needs for a word share a cache line.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from fastspml.kernels.draws import count_below
@@ -15,24 +17,35 @@ from fastspml.kernels.loops import at_hand, flat, onward, step
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
 
+class Span(NamedTuple):
+    """Where the words of a row lie among all: from where, and how many."""
+
+    start: np.uint64
+    n: np.uint64
+
+
 @kernel
-def scatter_doubled(indptr, indices, data, i, doubled):
+def span_of(indptr, row):
+    """Return where the words of a row lie."""
+    return Span(indptr[row], indptr[row + ONE] - indptr[row])
+
+
+@kernel
+def scatter_doubled(indices, data, anchor, doubled):
     """Write 2 x_i into doubled, (d,), in place; it is zero before."""
-    start, n = indptr[i], indptr[i + ONE] - indptr[i]
-    words, values, doubled = onward(indices, start), onward(data, start), at_hand(doubled)
+    words, values, doubled = onward(indices, anchor.start), onward(data, anchor.start), at_hand(doubled)
     p = ZERO
-    while p < n:
+    while p < anchor.n:
         doubled[words[p]] = values[p] + values[p]
         p = step(p)
 
 
 @kernel
-def clear_doubled(indptr, indices, i, doubled):
+def clear_doubled(indices, anchor, doubled):
     """Set doubled back to zero, in place."""
-    start, n = indptr[i], indptr[i + ONE] - indptr[i]
-    words, doubled = onward(indices, start), at_hand(doubled)
+    words, doubled = onward(indices, anchor.start), at_hand(doubled)
     p = ZERO
-    while p < n:
+    while p < anchor.n:
         doubled[words[p]] = 0.0
         p = step(p)
 
@@ -45,18 +58,18 @@ def word_gradient(words, values, p, doubled):
 
 
 @kernel
-def walk_row(indptr, indices, data, row, totals, own, prior, common_scale, own_scale, doubled, grads, at):
+def walk_row(indices, data, row, totals, own, prior, common_scale, own_scale, doubled, grads, at):
     """Return the sum of w_f x (x - 2 x_i) over a row; the terms x (x - 2 x_i) go to grads from at on, in place.
 
     A weight is the sum of a prior, a common and an own part; the scales of these need not be multiplied word by word.
     """
-    start, n = indptr[row], indptr[row + ONE] - indptr[row]
-    words, values, grads, doubled = onward(indices, start), onward(data, start), onward(grads, at), at_hand(doubled)
+    words, values = onward(indices, row.start), onward(data, row.start)
+    grads, doubled = onward(grads, at), at_hand(doubled)
     prior_sum, common_sum, own_sum = 0.0, 0.0, 0.0
     p = ZERO
     if own == ZERO:  # there is one column, so no row of totals has to be found
         common = flat(totals)
-        while p < n:
+        while p < row.n:
             f, grad = word_gradient(words, values, p, doubled)
             grads[p] = grad
             prior_sum += grad
@@ -64,7 +77,7 @@ def walk_row(indptr, indices, data, row, totals, own, prior, common_scale, own_s
             p = step(p)
     else:
         totals = at_hand(totals)
-        while p < n:
+        while p < row.n:
             f, grad = word_gradient(words, values, p, doubled)
             grads[p] = grad
             prior_sum += grad
@@ -75,64 +88,59 @@ def walk_row(indptr, indices, data, row, totals, own, prior, common_scale, own_s
 
 
 @kernel
-def walk_clipped(indptr, indices, data, row, totals, own, prior, common_scale, own_scale, doubled, grads, at):
+def walk_clipped(indices, data, row, totals, own, prior, common_scale, own_scale, doubled, grads, at):
     """As walk_row, under weights clipped at zero."""
+    words, values, grads = onward(indices, row.start), onward(data, row.start), onward(grads, at)
     weighted_sum = 0.0
-    for p in range(indptr[row], indptr[row + ONE]):
-        f = indices[p]
-        x = np.float64(data[p])
+    for p in range(row.n):
+        f, grads[p] = word_gradient(words, values, p, doubled)
         weight = prior + common_scale * totals[f, ZERO]
         if own > ZERO:
             weight += own_scale * totals[f, own]
-        grads[at] = x * (x - np.float64(doubled[f]))
-        weighted_sum += max(weight, 0.0) * grads[at]
-        at += ONE
+        weighted_sum += max(weight, 0.0) * grads[p]
     return weighted_sum
 
 
 @kernel
 def gap_diagonal(
-    indptr, indices, data, i, j, l, totals, own, prior, common_scale, own_scale, is_clipped, doubled, grads, at
+    indices, data, anchor, unlinked, linked, totals, own, prior, common_scale, own_scale, is_clipped, doubled, grads, at
 ):
     """Return d(i,l) - d(i,j) under the weights prior + common_scale V_0 + own_scale V_own, clipped at zero if asked.
 
+    anchor, unlinked, linked : the spans of i, j, l
     The words of x_i alone cancel, so only those of l and j are walked; their subgradients are left in grads from at
     on, first l's, then j's (without its minus sign). doubled, (d,), is zero before and after.
     """
-    scatter_doubled(indptr, indices, data, i, doubled)
-    unlinked_at = at + (indptr[l + ONE] - indptr[l])
+    scatter_doubled(indices, data, anchor, doubled)
+    scales = (own, prior, common_scale, own_scale)
     if is_clipped:
-        linked = walk_clipped(indptr, indices, data, l, totals, own, prior, common_scale, own_scale, doubled, grads, at)
-        unlinked = walk_clipped(
-            indptr, indices, data, j, totals, own, prior, common_scale, own_scale, doubled, grads, unlinked_at
-        )
+        gap = walk_clipped(indices, data, linked, totals, *scales, doubled, grads, at)
+        gap -= walk_clipped(indices, data, unlinked, totals, *scales, doubled, grads, at + linked.n)
     else:
-        linked = walk_row(indptr, indices, data, l, totals, own, prior, common_scale, own_scale, doubled, grads, at)
-        unlinked = walk_row(
-            indptr, indices, data, j, totals, own, prior, common_scale, own_scale, doubled, grads, unlinked_at
-        )
-    clear_doubled(indptr, indices, i, doubled)
-    return linked - unlinked
+        gap = walk_row(indices, data, linked, totals, *scales, doubled, grads, at)
+        gap -= walk_row(indices, data, unlinked, totals, *scales, doubled, grads, at + linked.n)
+    clear_doubled(indices, anchor, doubled)
+    return gap
 
 
 @kernel
-def gradient_diagonal(indptr, indices, data, i, j, l, doubled, grads, at):
+def gradient_diagonal(indices, data, anchor, unlinked, linked, doubled, grads, at):
     """Leave the subgradients of a triplet in grads from at on, as gap_diagonal does."""
-    scatter_doubled(indptr, indices, data, i, doubled)
-    for row in (l, j):
-        start, n = indptr[row], indptr[row + ONE] - indptr[row]
-        words, values, grads, doubled = onward(indices, start), onward(data, start), onward(grads, at), at_hand(doubled)
+    scatter_doubled(indices, data, anchor, doubled)
+    for row in (linked, unlinked):
+        words, values = onward(indices, row.start), onward(data, row.start)
+        grads, doubled = onward(grads, at), at_hand(doubled)
         p = ZERO
-        while p < n:
+        while p < row.n:
             _, grads[p] = word_gradient(words, values, p, doubled)
             p = step(p)
-        at = n  # j's follow l's
-    clear_doubled(indptr, indices, i, doubled)
+        at = row.n  # j's follow l's
+    clear_doubled(indices, anchor, doubled)
 
 
 @kernel
-def add_row(indices, start, end, first, last, own, scale, harmonic, grads, at, totals, moments, touched):
-    """Add scale times the subgradients of indices[start:end] to the totals of the words first..last - 1.
+def add_row(indices, row, first, last, own, scale, harmonic, grads, at, totals, moments, touched):
+    """Add scale times the subgradients of a row, a span, to the totals of the words first..last - 1.
 
     Returns how many entries were changed.
 
@@ -140,9 +148,10 @@ def add_row(indices, start, end, first, last, own, scale, harmonic, grads, at, t
     changed, touched[0] counts them; it stops counting beyond its length, which tells that the list is not complete.
     """
     # The first and the last thread need not look for where their words start and end.
-    low = start if first == ZERO else start + count_below(indices, start, end, first)
-    high = end if last == np.uint64(len(totals)) else start + count_below(indices, start, end, last)
-    words, grads, n = onward(indices, low), onward(grads, at + (low - start)), high - low
+    end = row.start + row.n
+    low = ZERO if first == ZERO else count_below(indices, row.start, end, first)
+    high = row.n if last == np.uint64(len(totals)) else count_below(indices, row.start, end, last)
+    words, grads, n = onward(indices, row.start + low), onward(grads, at + low), high - low
     averages = moments.size > 0
     tracks = touched.size > 0
     p = ZERO
@@ -185,20 +194,13 @@ def note_touched(touched, entry):
 
 @kernel
 def add_diagonal(
-    indices, linked, n_linked, unlinked, n_unlinked, first, last, own, share, harmonic, grads, at, totals, moments,
-    touched,
+    indices, unlinked, linked, first, last, own, share, harmonic, grads, at, totals, moments, touched
 ):  # fmt: skip
-    """Subtract share times a violated triplet's subgradient from the totals, words first..last - 1 only, in place.
-
-    linked and unlinked are where the rows of l and j start in indices.
-    """
-    n_entries = add_row(
-        indices, linked, linked + n_linked, first, last, own, -share, harmonic, grads, at, totals, moments, touched
-    )
-    return n_entries + add_row(
-        indices, unlinked, unlinked + n_unlinked, first, last, own, share, harmonic, grads, at + n_linked, totals,
-        moments, touched,
-    )  # fmt: skip
+    """Subtract share times a violated triplet's subgradient from the totals, words first..last - 1 only, in place."""
+    where = (first, last, own)
+    what = (totals, moments, touched)
+    n_entries = add_row(indices, linked, *where, -share, harmonic, grads, at, *what)
+    return n_entries + add_row(indices, unlinked, *where, share, harmonic, grads, at + linked.n, *what)
 
 
 @kernel

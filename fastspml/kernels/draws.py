@@ -241,6 +241,13 @@ def ask_for_link(stack, pool, key, b, asked):
 
 
 @kernel
+def ask_for_mark(stack, asked):
+    """Ask for the mark of an attempt whose link has been asked for, and has come."""
+    node = np.uint64(stack.link_sources[asked[0]])
+    prefetch(stack.marks, mark_of(stack.marks, node, asked[1]) >> WORD_SHIFT)
+
+
+@kernel
 def draw_asked(stack, pool, key, b, asked):
     """As draw_triplet, of a triplet that was asked for: nearly always the first attempt is the last."""
     if not pool.draws_by_number:

@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from fastspml.kernels.barrier import wait
-from fastspml.kernels.diagonal import add_diagonal, clip_diagonal, gap_diagonal, gradient_diagonal
-from fastspml.kernels.draws import ask_for_link, draw_asked, iteration_key, look_up_pool
+from fastspml.kernels.diagonal import Span, add_diagonal, clip_diagonal, gap_diagonal, gradient_diagonal, span_of
+from fastspml.kernels.draws import ask_for_link, ask_for_mark, draw_asked, iteration_key, look_up_pool
 from fastspml.kernels.full import add_full, gap_full, row_diff
 from fastspml.kernels.jit import kernel
 from fastspml.kernels.prefetch import per_line, prefetch
@@ -25,7 +25,8 @@ ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 NOT_VIOLATED, RECOMPUTE = -1, -2  # places[k] otherwise tells where triplet k's subgradient is kept
 JUDGED, VIOLATED, WORDS, ENTRIES, BAD_ITERATION = 0, 1, 2, 3, 4  # columns of the work counters
 N_COUNTERS = 5
-LINKS_AHEAD = np.uint64(10)  # triplets between asking for a link and drawing it
+LINKS_AHEAD = np.uint64(10)  # triplets between asking for a link and asking for its mark
+MARKS_AHEAD = np.uint64(10)  # triplets between asking for a mark and drawing
 ROWS_AHEAD = np.uint64(4)  # triplets between asking for rows and walking them
 LINES_ASKED = 3  # of every row, long enough or not
 TRIPLETS_IN_CACHE = np.uint64(200)  # rows of so many are still in a core's cache when they are added
@@ -56,20 +57,25 @@ def draw_share(stack, settings, t, first, last, rows):
         found = look_up_pool(stack, pool)
         start, end = share_of_pool(settings, pool, first, last)
         b = start - pool * settings.batch_size
-        for k in range(start, min(start + LINKS_AHEAD, end)):
+        for k in range(start, min(start + LINKS_AHEAD + MARKS_AHEAD, end)):
             ask_for_link(stack, found, key, b + (k - start), rows[k])
+        for k in range(start, min(start + MARKS_AHEAD, end)):
+            ask_for_mark(stack, rows[k])
         for k in range(start, end):
-            if k + LINKS_AHEAD < end:
-                ask_for_link(stack, found, key, b + LINKS_AHEAD, rows[k + LINKS_AHEAD])
+            if k + LINKS_AHEAD + MARKS_AHEAD < end:
+                ahead = LINKS_AHEAD + MARKS_AHEAD
+                ask_for_link(stack, found, key, b + ahead, rows[k + ahead])
+            if k + MARKS_AHEAD < end:
+                ask_for_mark(stack, rows[k + MARKS_AHEAD])
             draw_rows(stack, found, key, b, k, rows)
             b += ONE
 
 
 @kernel
-def ask_for_words(indices, start, end):
-    """Ask for the words start..end - 1."""
+def ask_for_words(indices, start, n):
+    """Ask for n words from start on."""
     p = start
-    while p < end:
+    while p < start + n:
         prefetch(indices, p)
         p += per_line(indices)
 
@@ -123,12 +129,13 @@ def judge_share(stack, settings, t, first, last, judged, work, features, thread,
             elif first + (ahead - last) < last:
                 ask_for_rows(stack, next_rows, first + (ahead - last))
             i, j, l = rows[k, 0], rows[k, 1], rows[k, 2]
-            n_linked, n_unlinked = indptr[l + ONE] - indptr[l], indptr[j + ONE] - indptr[j]
-            n_words += indptr[i + ONE] - indptr[i] + n_linked + n_unlinked
+            anchor, unlinked, linked = span_of(indptr, i), span_of(indptr, j), span_of(indptr, l)
+            n_words += anchor.n + unlinked.n + linked.n
+            n_linked, n_unlinked = linked.n, unlinked.n  # words that have a subgradient
             if features is None:
                 gap = gap_diagonal(
-                    indptr, indices, data, i, j, l, judged, own, prior, common_scale, own_scale, is_clipped, doubled,
-                    values, at,
+                    indices, data, anchor, unlinked, linked, judged, own, prior, common_scale, own_scale, is_clipped,
+                    doubled, values, at,
                 )  # fmt: skip
             else:
                 gap, n_linked, n_unlinked = gap_full(
@@ -143,8 +150,8 @@ def judge_share(stack, settings, t, first, last, judged, work, features, thread,
             # The last part of the buffer is only ever for the triplet at hand: past it, recompute, do not grow.
             is_kept = at + n_linked + n_unlinked <= work.n_kept
             work.places[k] = (np.int64(at) if is_kept else RECOMPUTE) if is_violated else NOT_VIOLATED
-            work.starts[k, 0], work.starts[k, 1] = indptr[l], indptr[j]
-            work.lengths[k, 0], work.lengths[k, 1] = n_linked, n_unlinked
+            work.spans[k, 0], work.spans[k, 1] = linked.start, n_linked
+            work.spans[k, 2], work.spans[k, 3] = unlinked.start, n_unlinked
             at += (n_linked + n_unlinked) * np.uint64(is_violated & is_kept)
             n_violated += np.int64(is_violated)
     counters[JUDGED] += last - first
@@ -163,22 +170,22 @@ def add_triplet(stack, k, first, last, own, share, harmonic, judge, thread, rows
     holder = judge if is_kept else thread
     values = work.values[holder]
     at = np.uint64(place) if is_kept else work.n_kept
-    linked, unlinked = work.starts[k, 0], work.starts[k, 1]
-    n_linked, n_unlinked = work.lengths[k, 0], work.lengths[k, 1]
+    linked = Span(work.spans[k, 0], work.spans[k, 1])
+    unlinked = Span(work.spans[k, 2], work.spans[k, 3])
+    n_linked, n_unlinked = linked.n, unlinked.n
     indptr, indices, data = stack.indptr, stack.indices, stack.data
     if not is_kept:
         i, j, l = rows[k, 0], rows[k, 1], rows[k, 2]
         if features is None:
-            gradient_diagonal(indptr, indices, data, i, j, l, work.doubled[thread], values, at)
-            linked, unlinked = indptr[l], indptr[j]
-            n_linked, n_unlinked = indptr[l + ONE] - linked, indptr[j + ONE] - unlinked
+            unlinked, linked = span_of(indptr, j), span_of(indptr, l)
+            gradient_diagonal(indices, data, span_of(indptr, i), unlinked, linked, work.doubled[thread], values, at)
         else:
             n_linked = row_diff(indptr, indices, data, i, l, features[holder], values, at)
             n_unlinked = row_diff(indptr, indices, data, i, j, features[holder], values, at + n_linked)
     if features is None:
         return add_diagonal(
-            indices, linked, n_linked, unlinked, n_unlinked, first, last, own, share, harmonic, values, at, totals,
-            moments, work.touched[thread],
+            indices, unlinked, linked, first, last, own, share, harmonic, values, at, totals, moments,
+            work.touched[thread],
         )  # fmt: skip
     return add_full(
         features[holder], values, at, n_linked, n_unlinked, first, last, own, share, harmonic, totals, moments
@@ -204,9 +211,8 @@ def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, fe
                 judge += 1
                 judge_end = (n_triplets * np.uint64(judge + 1)) // n_threads
             if asks_for_words and k + ROWS_AHEAD < n_triplets and work.places[k + ROWS_AHEAD] != NOT_VIOLATED:
-                for side in range(2):
-                    start = work.starts[k + ROWS_AHEAD, side]
-                    ask_for_words(stack.indices, start, start + work.lengths[k + ROWS_AHEAD, side])
+                ask_for_words(stack.indices, work.spans[k + ROWS_AHEAD, 0], work.spans[k + ROWS_AHEAD, 1])
+                ask_for_words(stack.indices, work.spans[k + ROWS_AHEAD, 2], work.spans[k + ROWS_AHEAD, 3])
             if work.places[k] != NOT_VIOLATED:
                 n_violated += 1
                 n_entries += add_triplet(
