@@ -348,7 +348,7 @@ class _Driver:
             self.epoch, self.asked = self.epoch + 1, None
         if time.monotonic() - self.looked > SECONDS_BEFORE_A_LOOK:
             self.workers, self.looked = self._present_workers(), time.monotonic()
-        n_triplets = len(work.places)
+        n_triplets = len(work.violated)
         for t in range(int(t_first), int(t_last) + 1):
             given = None if judged is totals else judged
             snapshot = _Snapshot(self.epoch, t - 1, totals, given)

@@ -380,8 +380,8 @@ class Learner(RanksByMetric):
         touched[:, :1] = n_touched  # the list starts as overflowed: what was touched before is not known
         return Work(
             rows=np.zeros((2, n_triplets, 3), dtype=np.uint64),
-            places=np.zeros(n_triplets, dtype=np.int64),
-            spans=np.zeros((n_triplets, 4), dtype=np.uint64),
+            violated=np.zeros((n_triplets, training.N_FIELDS), dtype=np.uint64),
+            n_violated=np.zeros(n_threads, dtype=np.uint64),
             values=np.empty((n_threads, n_kept + at_hand)),
             n_kept=np.uint64(n_kept),
             doubled=np.zeros((n_threads, 0 if is_full else n_words), stacked.data.dtype),

@@ -55,8 +55,10 @@ class Work(NamedTuple):
     """Memory that the kernels work in, sized once."""
 
     rows: np.ndarray  # (2, triplets, 3): i, j, l as rows of attributes, of even and of odd iterations
-    places: np.ndarray  # where a violated triplet's subgradient is kept
-    spans: np.ndarray  # (triplets, 4): where l's row starts and how many words have a subgradient; the same for j
+    violated: (
+        np.ndarray
+    )  # (triplets, 6): what is known of violated triplets, see `training`; from where a thread starts
+    n_violated: np.ndarray  # (threads,): how many each thread found
     values: np.ndarray  # (threads, ...): subgradients kept, and room for the one at hand
     n_kept: np.uint64
     doubled: np.ndarray  # (threads, d), zero between triplets

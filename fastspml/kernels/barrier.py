@@ -11,7 +11,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from fastspml.kernels.jit import kernel
+from fastspml.kernels.jit import kernel, rare_kernel
 
 ARRIVED, GENERATION, BROKEN = 0, 1, 2
 SPINS_BEFORE_YIELD = 2_000  # some microseconds; a batch worth splitting takes longer, a lost time slice much longer
@@ -62,7 +62,7 @@ def yield_processor(typing_context):
     return types.none(), generate
 
 
-@kernel
+@rare_kernel
 def wait(barrier, n_threads):
     """Return once all n_threads are here; False if one of them has failed and will never come."""
     if n_threads == 1:

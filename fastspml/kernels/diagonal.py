@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fastspml.kernels.draws import count_below
-from fastspml.kernels.jit import kernel
+from fastspml.kernels.jit import kernel, rare_kernel
 from fastspml.kernels.loops import at_hand, flat, onward, step
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
@@ -87,7 +87,7 @@ def walk_row(indices, data, row, totals, own, prior, common_scale, own_scale, do
     return prior * prior_sum + common_scale * common_sum + own_scale * own_sum
 
 
-@kernel
+@rare_kernel
 def walk_clipped(indices, data, row, totals, own, prior, common_scale, own_scale, doubled, grads, at):
     """As walk_row, under weights clipped at zero."""
     words, values, grads = onward(indices, row.start), onward(data, row.start), onward(grads, at)
@@ -123,7 +123,7 @@ def gap_diagonal(
     return gap
 
 
-@kernel
+@rare_kernel
 def gradient_diagonal(indices, data, anchor, unlinked, linked, doubled, grads, at):
     """Leave the subgradients of a triplet in grads from at on, as gap_diagonal does."""
     scatter_doubled(indices, data, anchor, doubled)

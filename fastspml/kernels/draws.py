@@ -78,13 +78,13 @@ def last_not_above(starts, value, first, last):
 @kernel
 def count_below(indices, start, end, value):
     """Return how many of the sorted indices[start:end] are smaller than value."""
-    low, high = start, end
-    while low < high:
-        middle = (low + high) >> ONE
-        if indices[middle] < value:
-            low = middle + ONE
-        else:
-            high = middle
+    low, n = start, end - start
+    while n > ONE:  # how often is known from n, and the step is not a branch: neither has to be foreseen
+        half = n >> ONE
+        low += half * np.uint64(indices[low + half - ONE] < value)
+        n -= half
+    if n == ONE and indices[low] < value:
+        low += ONE
     return low - start
 
 

@@ -38,6 +38,11 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compiled(function, _nrt=False)
 
 
+def rare_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a kernel that is called seldom: not inlined, so that it takes no registers from what surrounds it."""
+    return _compiled(function, _nrt=False, forceinline=False)
+
+
 def allocating_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a kernel that allocates memory of its own, once for many rows; otherwise as `kernel`."""
     return _compiled(function)
@@ -46,7 +51,7 @@ def allocating_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile a function, and keep it on disk where some cache folder can be written."""
     function.__qualname__ = f"{function.__qualname__}_{EDITION}"
-    options |= {"nogil": True, "error_model": "numpy", "forceinline": True}
+    options = {"nogil": True, "error_model": "numpy", "forceinline": True} | options
     try:
         return njit(cache=True, **options)(function)
     except RuntimeError:  # numba found no folder that it may write to: compile in every process instead

@@ -11,16 +11,14 @@ import numpy as np
 from fastspml.kernels.draws import ask_for_link, iteration_key, look_up_pool
 from fastspml.kernels.jit import kernel
 from fastspml.kernels.training import (
-    ENTRIES,
     LINKS_AHEAD,
-    NOT_VIOLATED,
+    NUMBER,
     ONE,
+    PLACE,
     RECOMPUTE,
-    ROWS_AHEAD,
     TWO,
     ZERO,
-    add_triplet,
-    ask_for_rows,
+    add_share,
     clip_share,
     draw_rows,
     draw_share,
@@ -32,17 +30,15 @@ from fastspml.kernels.training import (
 def judge_block(stack, settings, t, first, last, judged, work, features, counters, verdicts):
     """Judge triplets first..last - 1 of iteration t; verdicts, uint8 (last - first,), tell which are violated."""
     draw_share(stack, settings, t, first, last, work.rows[t % TWO])
-    judge_share(stack, settings, t, first, last, judged, work, features, 0, counters)
-    for k in range(first, last):
-        verdicts[k - first] = work.places[k] != NOT_VIOLATED
+    judge_share(stack, settings, t, first, last, judged, work, features, ZERO, counters)
+    verdicts[:] = 0
+    for slot in range(first, first + work.n_violated[ZERO]):
+        verdicts[work.violated[slot, NUMBER] - first] = 1
 
 
 @kernel
-def take_verdicts(stack, settings, t, n_pools, kept_first, kept_last, verdicts, work):
-    """Note which triplets of iteration t were violated, and draw those; kept_first..kept_last - 1 are known."""
-    for k in range(n_pools * settings.batch_size):
-        if k < kept_first or k >= kept_last:
-            work.places[k] = RECOMPUTE if verdicts[k] != 0 else NOT_VIOLATED
+def draw_violated(stack, settings, t, n_pools, kept_first, kept_last, verdicts, work):
+    """Draw the violated triplets of iteration t, but for kept_first..kept_last - 1, which have been drawn."""
     rows = work.rows[t % TWO]
     for pool in range(n_pools):
         key = iteration_key(settings.seed, settings.first_pool + pool, t)
@@ -50,9 +46,9 @@ def take_verdicts(stack, settings, t, n_pools, kept_first, kept_last, verdicts, 
         start = pool * settings.batch_size
         ahead, n_asked = ZERO, ZERO
         for b in range(settings.batch_size):
-            if is_to_be_drawn(work.places, start + b, kept_first, kept_last):
+            if is_to_be_drawn(verdicts, start + b, kept_first, kept_last):
                 while ahead < settings.batch_size and n_asked < LINKS_AHEAD:
-                    if is_to_be_drawn(work.places, start + ahead, kept_first, kept_last):
+                    if is_to_be_drawn(verdicts, start + ahead, kept_first, kept_last):
                         ask_for_link(stack, found, key, ahead, rows[start + ahead])
                         n_asked += ONE
                     ahead += ONE
@@ -61,9 +57,26 @@ def take_verdicts(stack, settings, t, n_pools, kept_first, kept_last, verdicts, 
 
 
 @kernel
-def is_to_be_drawn(places, k, kept_first, kept_last):
+def is_to_be_drawn(verdicts, k, kept_first, kept_last):
     """Tell whether triplet k was violated, and is not among those that this memory still has."""
-    return places[k] == RECOMPUTE and (k < kept_first or k >= kept_last)
+    return verdicts[k] != 0 and (k < kept_first or k >= kept_last)
+
+
+@kernel
+def note_violated(n_triplets, kept_first, kept_last, verdicts, work):
+    """List all violated triplets, as a thread that judged them all would; what is known of the kept ones is moved."""
+    slot, kept = ZERO, kept_first  # no more triplets are violated than come before: nothing is overwritten too early
+    for k in range(n_triplets):
+        if verdicts[k] == 0:
+            continue
+        if k < kept_first or k >= kept_last:
+            work.violated[slot] = ZERO
+            work.violated[slot, NUMBER], work.violated[slot, PLACE] = k, RECOMPUTE
+        else:
+            work.violated[slot] = work.violated[kept]
+            kept += ONE
+        slot += ONE
+    work.n_violated[ZERO] = slot
 
 
 @kernel
@@ -76,30 +89,9 @@ def add_verdicts(stack, settings, t, harmonic, kept_first, kept_last, verdicts, 
     harmonic : the harmonic number of t - 1; violations : int64 (pools,); counters : int64 (N_COUNTERS,), added to
     """
     n_pools = np.uint64(violations.shape[0])
-    take_verdicts(stack, settings, t, n_pools, kept_first, kept_last, verdicts, work)
-    rows, share = work.rows[t % TWO], 1.0 / settings.batch_size
-    first, last = work.word_bounds[0], work.word_bounds[1]
-    n_triplets = n_pools * settings.batch_size
-    k, ahead, n_asked, n_entries = ZERO, ZERO, ZERO, ZERO
-    for pool in range(n_pools):
-        own = pool + ONE if settings.has_tasks else ZERO
-        n_violated = 0
-        for _ in range(settings.batch_size):
-            if work.places[k] != NOT_VIOLATED:
-                # Unlike a thread, which has just judged its rows, this one comes to most of them for the first time.
-                while ahead < n_triplets and n_asked < ROWS_AHEAD:
-                    if work.places[ahead] != NOT_VIOLATED:
-                        ask_for_rows(stack, rows, ahead)
-                        n_asked += ONE
-                    ahead += ONE
-                n_asked -= min(n_asked, ONE)
-                n_violated += 1
-                n_entries += add_triplet(
-                    stack, k, first, last, own, share, harmonic, 0, 0, rows, work, features, totals, moments
-                )
-            k += ONE
-        violations[pool] = n_violated
-    counters[ENTRIES] += n_entries
+    draw_violated(stack, settings, t, n_pools, kept_first, kept_last, verdicts, work)
+    note_violated(n_pools * settings.batch_size, kept_first, kept_last, verdicts, work)
+    add_share(stack, settings, t, harmonic, n_pools, ONE, ZERO, work, features, totals, moments, violations, counters)
     if features is None:
-        clip_share(settings, t, harmonic, 0, work, totals, moments)
+        clip_share(settings, t, harmonic, ZERO, work, totals, moments)
     return harmonic + 1.0 / t

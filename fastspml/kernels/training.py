@@ -18,11 +18,15 @@ from fastspml.kernels.barrier import wait
 from fastspml.kernels.diagonal import Span, add_diagonal, clip_diagonal, gap_diagonal, gradient_diagonal, span_of
 from fastspml.kernels.draws import ask_for_link, ask_for_mark, draw_asked, iteration_key, look_up_pool
 from fastspml.kernels.full import add_full, gap_full, row_diff
-from fastspml.kernels.jit import kernel
+from fastspml.kernels.jit import kernel, rare_kernel
 from fastspml.kernels.prefetch import per_line, prefetch
 
 ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
-NOT_VIOLATED, RECOMPUTE = -1, -2  # places[k] otherwise tells where triplet k's subgradient is kept
+# What is noted of a violated triplet: its number, where its subgradient is kept, where the row of l starts and how many
+# words of it have a subgradient, and the same for j.
+NUMBER, PLACE, LINKED, N_LINKED, UNLINKED, N_UNLINKED = 0, 1, 2, 3, 4, 5
+N_FIELDS = 6
+RECOMPUTE = np.uint64(2**64 - 1)  # a place: there was no room to keep the subgradient
 JUDGED, VIOLATED, WORDS, ENTRIES, BAD_ITERATION = 0, 1, 2, 3, 4  # columns of the work counters
 N_COUNTERS = 5
 LINKS_AHEAD = np.uint64(10)  # triplets between asking for a link and asking for its mark
@@ -117,7 +121,7 @@ def judge_share(stack, settings, t, first, last, judged, work, features, thread,
     values, doubled = work.values[thread], work.doubled[thread]
     rows, next_rows = work.rows[t % TWO], work.rows[(t + ONE) % TWO]
     is_clipped = settings.clip_sums_every > ZERO and t > ONE and (t - ONE) % settings.clip_sums_every == ZERO
-    at, n_words, n_violated = ZERO, ZERO, 0
+    at, n_words, slot = ZERO, ZERO, first
     for pool in range(first // settings.batch_size, (last + settings.batch_size - ONE) // settings.batch_size):
         own = pool + ONE if settings.has_tasks else ZERO
         prior, common_scale, own_scale = judging_scales(settings, t, own)
@@ -145,37 +149,39 @@ def judge_share(stack, settings, t, first, last, judged, work, features, thread,
             if not np.isfinite(gap) and counters[BAD_ITERATION] == 0:
                 counters[BAD_ITERATION] = t
             # Without a branch: whether a triplet is violated cannot be foreseen, and the processor would begin the next
-            # ones in vain.
+            # ones in vain. What is noted of one that is not violated, the next one overwrites.
             is_violated = gap + settings.margin > 0.0
             # The last part of the buffer is only ever for the triplet at hand: past it, recompute, do not grow.
             is_kept = at + n_linked + n_unlinked <= work.n_kept
-            work.places[k] = (np.int64(at) if is_kept else RECOMPUTE) if is_violated else NOT_VIOLATED
-            work.spans[k, 0], work.spans[k, 1] = linked.start, n_linked
-            work.spans[k, 2], work.spans[k, 3] = unlinked.start, n_unlinked
+            noted = work.violated[slot]
+            noted[NUMBER], noted[PLACE] = k, at if is_kept else RECOMPUTE
+            noted[LINKED], noted[N_LINKED] = linked.start, n_linked
+            noted[UNLINKED], noted[N_UNLINKED] = unlinked.start, n_unlinked
             at += (n_linked + n_unlinked) * np.uint64(is_violated & is_kept)
-            n_violated += np.int64(is_violated)
+            slot += np.uint64(is_violated)
+    work.n_violated[thread] = slot - first
     counters[JUDGED] += last - first
     counters[WORDS] += n_words
-    counters[VIOLATED] += n_violated
+    counters[VIOLATED] += slot - first
 
 
 @kernel
-def add_triplet(stack, k, first, last, own, share, harmonic, judge, thread, rows, work, features, totals, moments):
-    """Add violated triplet k to the words first..last - 1, in place; return how many entries.
+def add_triplet(
+    stack, noted, first, last, own, share, harmonic, judge, thread, rows, work, features, totals, moments
+):  # fmt: skip
+    """Add a violated triplet to the words first..last - 1, in place; return how many entries.
 
     judge : the thread that judged it, whose buffer holds its subgradient if that was kept
     """
-    place = work.places[k]
-    is_kept = place != RECOMPUTE
+    is_kept = noted[PLACE] != RECOMPUTE
     holder = judge if is_kept else thread
     values = work.values[holder]
-    at = np.uint64(place) if is_kept else work.n_kept
-    linked = Span(work.spans[k, 0], work.spans[k, 1])
-    unlinked = Span(work.spans[k, 2], work.spans[k, 3])
+    at = noted[PLACE] if is_kept else work.n_kept
+    linked, unlinked = Span(noted[LINKED], noted[N_LINKED]), Span(noted[UNLINKED], noted[N_UNLINKED])
     n_linked, n_unlinked = linked.n, unlinked.n
     indptr, indices, data = stack.indptr, stack.indices, stack.data
     if not is_kept:
-        i, j, l = rows[k, 0], rows[k, 1], rows[k, 2]
+        i, j, l = rows[noted[NUMBER], 0], rows[noted[NUMBER], 1], rows[noted[NUMBER], 2]
         if features is None:
             unlinked, linked = span_of(indptr, j), span_of(indptr, l)
             gradient_diagonal(indices, data, span_of(indptr, i), unlinked, linked, work.doubled[thread], values, at)
@@ -196,35 +202,41 @@ def add_triplet(stack, k, first, last, own, share, harmonic, judge, thread, rows
 def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, features, totals, moments, violations,
               counters):  # fmt: skip
     """Add all violated triplets, in order, to this thread's share of the words; the first thread counts them, too."""
-    first, last = work.word_bounds[thread], work.word_bounds[thread + 1]
+    first, last = work.word_bounds[thread], work.word_bounds[thread + ONE]
     share = 1.0 / settings.batch_size
     rows = work.rows[t % TWO]
     n_triplets = n_pools * settings.batch_size
     asks_for_words = features is None and n_triplets > TRIPLETS_IN_CACHE
-    judge, judge_end = 0, n_triplets // n_threads  # the thread that judged triplet k, whose buffer holds it
-    k, n_entries = ZERO, ZERO
-    for pool in range(n_pools):
-        own = pool + ONE if settings.has_tasks else ZERO
-        n_violated = 0
-        for _ in range(settings.batch_size):
-            while k >= judge_end:
-                judge += 1
-                judge_end = (n_triplets * np.uint64(judge + 1)) // n_threads
-            if asks_for_words and k + ROWS_AHEAD < n_triplets and work.places[k + ROWS_AHEAD] != NOT_VIOLATED:
-                ask_for_words(stack.indices, work.spans[k + ROWS_AHEAD, 0], work.spans[k + ROWS_AHEAD, 1])
-                ask_for_words(stack.indices, work.spans[k + ROWS_AHEAD, 2], work.spans[k + ROWS_AHEAD, 3])
-            if work.places[k] != NOT_VIOLATED:
-                n_violated += 1
-                n_entries += add_triplet(
-                    stack, k, first, last, own, share, harmonic, judge, thread, rows, work, features, totals, moments
-                )
-            k += ONE
-        if thread == 0:
-            violations[pool] = n_violated
+    if thread == ZERO:
+        violations[:] = 0
+    pool, pool_end = ZERO, settings.batch_size
+    own = ONE if settings.has_tasks else ZERO
+    n_entries = ZERO
+    for judge in range(n_threads):
+        start = (n_triplets * judge) // n_threads
+        end = start + work.n_violated[judge]
+        for slot in range(start, end):
+            noted = work.violated[slot]
+            while noted[NUMBER] >= pool_end:
+                pool += ONE
+                pool_end += settings.batch_size
+                own += np.uint64(settings.has_tasks)
+            if asks_for_words and slot + ROWS_AHEAD < end:
+                ahead = work.violated[slot + ROWS_AHEAD]
+                if ahead[PLACE] == RECOMPUTE:
+                    ask_for_rows(stack, rows, ahead[NUMBER])
+                else:
+                    ask_for_words(stack.indices, ahead[LINKED], ahead[N_LINKED])
+                    ask_for_words(stack.indices, ahead[UNLINKED], ahead[N_UNLINKED])
+            if thread == ZERO:
+                violations[pool] += 1
+            n_entries += add_triplet(
+                stack, noted, first, last, own, share, harmonic, judge, thread, rows, work, features, totals, moments
+            )
     counters[ENTRIES] += n_entries
 
 
-@kernel
+@rare_kernel
 def clip_share(settings, t, harmonic, thread, work, totals, moments):
     """Project this thread's share of the diagonal metrics, in place, if iteration t is one to project after."""
     if settings.clip_each_every > ZERO and t % settings.clip_each_every == ZERO:
@@ -232,7 +244,7 @@ def clip_share(settings, t, harmonic, thread, work, totals, moments):
         for c in range(len(floors)):
             floors[c] = -settings.priors[c] * settings.regs[c] * t
         clip_diagonal(
-            work.word_bounds[thread], work.word_bounds[thread + 1], floors, harmonic, totals, moments,
+            work.word_bounds[thread], work.word_bounds[thread + ONE], floors, harmonic, totals, moments,
             work.touched[thread],
         )  # fmt: skip
 
@@ -250,8 +262,8 @@ def run_iterations(thread, n_threads, t_first, t_last, stack, settings, judged, 
     """
     n_pools = np.uint64(violations.shape[1])
     n_triplets = n_pools * settings.batch_size
-    first = (n_triplets * np.uint64(thread)) // np.uint64(n_threads)
-    last = (n_triplets * np.uint64(thread + 1)) // np.uint64(n_threads)
+    thread, n_shares = np.uint64(thread), np.uint64(n_threads)
+    first, last = (n_triplets * thread) // n_shares, (n_triplets * (thread + ONE)) // n_shares
     draw_share(stack, settings, t_first, first, last, work.rows[t_first % TWO])
     for t in range(t_first, t_last + ONE):
         if t < t_last:  # the next chunk draws its own
@@ -260,7 +272,7 @@ def run_iterations(thread, n_threads, t_first, t_last, stack, settings, judged, 
         if not wait(work.barrier, n_threads):
             return np.nan
         add_share(
-            stack, settings, t, harmonic, n_pools, np.uint64(n_threads), thread, work, features, totals, moments,
+            stack, settings, t, harmonic, n_pools, n_shares, thread, work, features, totals, moments,
             violations[t - t_first], counters[thread],
         )  # fmt: skip
         if features is None:
