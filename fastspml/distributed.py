@@ -339,7 +339,7 @@ class _Driver:
         totals: np.ndarray, moments: np.ndarray, harmonic: float, work: Work, features: np.ndarray | None,
         violations: np.ndarray, counters: np.ndarray,
     ) -> float:  # fmt: skip
-        """Run iterations t_first..t_last as `run_iterations` does, in place; return the harmonic number of t_last."""
+        """Run iterations t_first..t_last as `run_alone` does, in place; return the harmonic number of t_last."""
         if not self.is_compiled:  # workers on this machine then find the kernel on disk
             nothing = _Request(self.run, 0, int(t_first), 0, 0, None)
             _judge_block(stacked, settings, nothing, judged, work, features, counters[0], np.empty(0, np.uint8))
@@ -461,7 +461,7 @@ def _judge_block(
     stacked: Stack, settings: Settings, request: _Request, judged: np.ndarray, work: Work,
     features: np.ndarray | None, counters: np.ndarray, verdicts: np.ndarray,
 ) -> None:  # fmt: skip
-    spread.judge_block(
+    spread.judge_verdicts(
         stacked, settings, np.uint64(request.t), np.uint64(request.first), np.uint64(request.last), judged, work,
         features, counters, verdicts,
     )  # fmt: skip

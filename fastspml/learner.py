@@ -33,6 +33,10 @@ CHUNK_TRIPLETS = 200_000  # judged at most between two calls of `progress`: some
 CHUNK_S = 0.5  # a chunk that takes longer, as those of a full metric would, is followed by a smaller one
 FIRST_TRIPLETS = 2_000  # of the first chunk, when it is not known yet how long a triplet takes
 MIN_TRIPLETS_PER_THREAD = {"diagonal": 64, "full": 4}  # fewer are judged faster than threads can meet
+TRIPLETS_PER_BLOCK, BLOCKS_PER_THREAD = (
+    16,
+    4,
+)  # threads judge blocks of so many, or fewer, to have at least so many each
 KEPT_SUBGRADIENTS = 2**20  # values a thread keeps of violated triplets; beyond it they are computed again
 TOUCHED_SHARE = 8  # one entry in so many may be listed as touched before a projection looks at all of them
 
@@ -83,8 +87,8 @@ class Prepared:
     stacked: Stack
 
 
-# Who runs the chunks of a fit: gives, for its duration, a function with the arguments of `run_iterations` but the first
-# two, that does what all threads together would do.
+# Who runs the chunks of a fit: gives, for its duration, a function with the arguments of
+# `run_alone`, that does what all threads together would do.
 Team = Callable[["Learner", Prepared], AbstractContextManager[Callable[..., float]]]
 
 
@@ -376,18 +380,22 @@ class Learner(RanksByMetric):
         n_kept = min(KEPT_SUBGRADIENTS, n_triplets * at_hand)
         clips = not is_full and self._projection_interval > 0 and not self._projects_sums
         n_touched = state.totals.size // TOUCHED_SHARE + 1 if clips else 0
-        touched = np.empty((n_threads, n_touched), dtype=np.uint64)
+        touched = np.empty((1, n_touched), dtype=np.uint64)
         touched[:, :1] = n_touched  # the list starts as overflowed: what was touched before is not known
+        block_size = n_triplets
+        if n_threads > 1:
+            block_size = min(TRIPLETS_PER_BLOCK, max(1, n_triplets // (BLOCKS_PER_THREAD * n_threads)))
         return Work(
             rows=np.zeros((2, n_triplets, 3), dtype=np.uint64),
+            block_size=np.uint64(block_size),
             violated=np.zeros((n_triplets, training.N_FIELDS), dtype=np.uint64),
-            n_violated=np.zeros(n_threads, dtype=np.uint64),
+            n_violated=np.zeros(-(-n_triplets // block_size), dtype=np.uint64),
             values=np.empty((n_threads, n_kept + at_hand)),
             n_kept=np.uint64(n_kept),
             doubled=np.zeros((n_threads, 0 if is_full else n_words), stacked.data.dtype),
             touched=touched,
-            floors=np.zeros((n_threads, state.totals.shape[1])),
-            word_bounds=_word_bounds(stacked.indices, n_words, n_threads, is_full),
+            floors=np.zeros(state.totals.shape[1]),
+            word_bounds=_word_bounds(stacked.indices, n_words, n_threads if is_full else 1),
             barrier=barrier.new_barrier(),
         )
 
@@ -581,16 +589,14 @@ def available_memory() -> float:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
-def _word_bounds(indices: np.ndarray, n_words: int, n_threads: int, is_full: bool) -> np.ndarray:
-    """Return where each thread's share of the words starts and ends, so that all add about as much."""
+def _word_bounds(indices: np.ndarray, n_words: int, n_threads: int) -> np.ndarray:
+    """Return where each thread's share of the rows of full metrics starts and ends, so that all add about as much."""
     if n_threads == 1:
         return np.array([0, n_words], dtype=np.uint64)
     counts = np.zeros(n_words, dtype=np.int64)
     for start in range(0, len(indices), PIECE):  # NumPy widens what it counts
         counts += np.bincount(indices[start : start + PIECE], minlength=n_words)
-    amount = np.cumsum(counts).astype(np.float64)
-    if is_full:  # a row of the triangle costs as much as there are words before it
-        amount **= 2
+    amount = np.cumsum(counts).astype(np.float64) ** 2  # a row of the triangle costs as much as words come before it
     cuts = np.searchsorted(amount, amount[-1] * np.arange(1, n_threads) / n_threads)
     return np.concatenate([[0], cuts, [n_words]]).astype(np.uint64)
 
@@ -601,7 +607,9 @@ def _team(n_threads: int, meeting: np.ndarray) -> Iterator[Callable[..., float]]
 
     def run(thread: int, *arguments: Any) -> float:
         try:
-            return training.run_iterations(thread, n_threads, *arguments)
+            if n_threads == 1:
+                return training.run_alone(*arguments)
+            return training.run_together(thread, n_threads, *arguments)
         except BaseException:
             meeting[barrier.BROKEN] = 1  # or the others would wait for ever
             raise

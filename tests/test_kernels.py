@@ -69,12 +69,7 @@ def test_gap_and_total_of_a_diagonal_metric(rows, seed):
 
     moments, touched = np.zeros((D, 3)), np.zeros(100, dtype=np.uint64)
     before = totals.copy()
-    n_entries = 0
-    for first, last in ((0, 3), (3, D)):  # two threads' shares of the words
-        n_entries += diagonal.add_diagonal(
-            indices, unlinked, linked, np.uint64(first), np.uint64(last), own, 0.25, 1.5, grads, at, totals, moments,
-            touched,
-        )  # fmt: skip
+    n_entries = diagonal.add_diagonal(indices, unlinked, linked, own, 0.25, 1.5, grads, at, totals, moments, touched)
     for column in (0, 2):
         expected = naive.add_diagonal(before[:, column], *rows, 0.25)
         np.testing.assert_allclose(totals[:, column], expected, rtol=1e-9, atol=1e-9)
@@ -92,7 +87,7 @@ def test_projection_looks_at_touched_entries_or_at_all(n_listed):
     for entry in range(2 * D):
         diagonal.note_touched(touched, np.uint64(entry))
     prior, reg, t = np.array([1.0, 0.0]), np.array([0.1, 0.2]), 5
-    diagonal.clip_diagonal(ZERO, np.uint64(D), -prior * reg * t, 2.0, totals, moments, touched)
+    diagonal.clip_diagonal(-prior * reg * t, 2.0, totals, moments, touched)
     for column in range(2):
         expected = naive.clip_diagonal(before[:, column], prior[column], reg[column], t)
         np.testing.assert_allclose(totals[:, column], expected, atol=1e-12)

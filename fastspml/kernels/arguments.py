@@ -55,14 +55,13 @@ class Work(NamedTuple):
     """Memory that the kernels work in, sized once."""
 
     rows: np.ndarray  # (2, triplets, 3): i, j, l as rows of attributes, of even and of odd iterations
-    violated: (
-        np.ndarray
-    )  # (triplets, 6): what is known of violated triplets, see `training`; from where a thread starts
-    n_violated: np.ndarray  # (threads,): how many each thread found
+    block_size: np.uint64  # triplets that a thread judges at a time
+    violated: np.ndarray  # (triplets, fields): notes on a block's violated triplets, from where it starts
+    n_violated: np.ndarray  # (blocks,): how many these are
     values: np.ndarray  # (threads, ...): subgradients kept, and room for the one at hand
     n_kept: np.uint64
     doubled: np.ndarray  # (threads, d), zero between triplets
     touched: np.ndarray
     floors: np.ndarray
-    word_bounds: np.ndarray  # thread k adds to the words word_bounds[k] to word_bounds[k + 1]
+    word_bounds: np.ndarray  # thread k adds to the words word_bounds[k] to word_bounds[k + 1], if there are these
     barrier: np.ndarray

@@ -1,4 +1,4 @@
-"""A barrier for threads that are inside a kernel: spinning on two atomic counters, without the GIL.
+"""Where threads meet that are inside a kernel, without the GIL: a barrier, and work that is taken in turns.
 
 Numba has no atomics for CPU arrays, so the three operations needed are written as LLVM instructions.
 """
@@ -13,13 +13,15 @@ from numba.extending import intrinsic
 
 from fastspml.kernels.jit import kernel, rare_kernel
 
-ARRIVED, GENERATION, BROKEN = 0, 1, 2
+# What a meeting holds, each on a cache line of its own: threads arrived, how often all have met, whether some thread
+# has failed, and how many blocks of work have been taken, of two kinds.
+ARRIVED, GENERATION, BROKEN, TO_JUDGE, TO_DRAW = 0, 8, 16, 24, 32
 SPINS_BEFORE_YIELD = 2_000  # some microseconds; a batch worth splitting takes longer, a lost time slice much longer
 
 
 def new_barrier() -> np.ndarray:
-    """Return the state of a barrier: threads arrived, generation, and whether some thread has failed."""
-    return np.zeros(3, dtype=np.int64)
+    """Return the state of a meeting that nobody has come to."""
+    return np.zeros(TO_DRAW + 8, dtype=np.int64)
 
 
 def _element(context, builder, signature, args):
@@ -80,3 +82,15 @@ def wait(barrier, n_threads):
                 return False
             yield_processor()
     return True
+
+
+@kernel
+def take(barrier, kind):
+    """Return the number of the next block of a kind of work (TO_JUDGE, TO_DRAW), from 0 on: each goes to one thread."""
+    return np.uint64(atomic_add(barrier, kind, 1))
+
+
+@kernel
+def offer(barrier, kind):
+    """Let the blocks of a kind of work be taken from the first on; by one thread, while no other takes any."""
+    barrier[kind] = 0

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fastspml.kernels.draws import count_below
 from fastspml.kernels.jit import kernel, rare_kernel
 from fastspml.kernels.loops import at_hand, flat, onward, step
 
@@ -139,19 +138,13 @@ def gradient_diagonal(indices, data, anchor, unlinked, linked, doubled, grads, a
 
 
 @kernel
-def add_row(indices, row, first, last, own, scale, harmonic, grads, at, totals, moments, touched):
-    """Add scale times the subgradients of a row, a span, to the totals of the words first..last - 1.
-
-    Returns how many entries were changed.
+def add_row(indices, row, own, scale, harmonic, grads, at, totals, moments, touched):
+    """Add scale times the subgradients of a row, a span, to the totals, in place; return how many entries.
 
     moments (the same shape, or empty) gets each change times the harmonic number. touched[1:] lists the entries
     changed, touched[0] counts them; it stops counting beyond its length, which tells that the list is not complete.
     """
-    # The first and the last thread need not look for where their words start and end.
-    end = row.start + row.n
-    low = ZERO if first == ZERO else count_below(indices, row.start, end, first)
-    high = row.n if last == np.uint64(len(totals)) else count_below(indices, row.start, end, last)
-    words, grads, n = onward(indices, row.start + low), onward(grads, at + low), high - low
+    words, grads, n = onward(indices, row.start), onward(grads, at), row.n
     averages = moments.size > 0
     tracks = touched.size > 0
     p = ZERO
@@ -193,14 +186,10 @@ def note_touched(touched, entry):
 
 
 @kernel
-def add_diagonal(
-    indices, unlinked, linked, first, last, own, share, harmonic, grads, at, totals, moments, touched
-):  # fmt: skip
-    """Subtract share times a violated triplet's subgradient from the totals, words first..last - 1 only, in place."""
-    where = (first, last, own)
-    what = (totals, moments, touched)
-    n_entries = add_row(indices, linked, *where, -share, harmonic, grads, at, *what)
-    return n_entries + add_row(indices, unlinked, *where, share, harmonic, grads, at + linked.n, *what)
+def add_diagonal(indices, unlinked, linked, own, share, harmonic, grads, at, totals, moments, touched):
+    """Subtract share times a violated triplet's subgradient from the totals, in place; return how many entries."""
+    n_entries = add_row(indices, linked, own, -share, harmonic, grads, at, totals, moments, touched)
+    return n_entries + add_row(indices, unlinked, own, share, harmonic, grads, at + linked.n, totals, moments, touched)
 
 
 @kernel
@@ -215,18 +204,17 @@ def clip_entry(totals, moments, entry, floors, harmonic):
 
 
 @kernel
-def clip_diagonal(first, last, floors, harmonic, totals, moments, touched):
-    """Project: raise the totals of the words first..last - 1 to the floor of their column, in place.
+def clip_diagonal(floors, harmonic, totals, moments, touched):
+    """Project: raise the totals to the floor of their column, in place.
 
     A weight is prior + V / (reg t), so its floor 0 is V = -prior reg t. That floor only sinks as t grows: what was not
     touched since the last projection cannot be below it, and only the touched entries are looked at.
     """
-    n_columns = np.uint64(len(floors))
     n_touched = touched[ZERO]
     if n_touched < np.uint64(touched.size):
         for k in range(ONE, n_touched + ONE):
             clip_entry(totals, moments, touched[k], floors, harmonic)
     else:
-        for entry in range(first * n_columns, last * n_columns):
+        for entry in range(np.uint64(totals.size)):
             clip_entry(totals, moments, entry, floors, harmonic)
     touched[ZERO] = ZERO

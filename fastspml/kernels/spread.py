@@ -12,6 +12,7 @@ from fastspml.kernels.draws import ask_for_link, iteration_key, look_up_pool
 from fastspml.kernels.jit import kernel
 from fastspml.kernels.training import (
     LINKS_AHEAD,
+    N_FIELDS,
     NUMBER,
     ONE,
     PLACE,
@@ -19,18 +20,19 @@ from fastspml.kernels.training import (
     TWO,
     ZERO,
     add_share,
-    clip_share,
+    clip_totals,
     draw_rows,
     draw_share,
-    judge_share,
+    judge_block,
 )
 
 
 @kernel
-def judge_block(stack, settings, t, first, last, judged, work, features, counters, verdicts):
+def judge_verdicts(stack, settings, t, first, last, judged, work, features, counters, verdicts):
     """Judge triplets first..last - 1 of iteration t; verdicts, uint8 (last - first,), tell which are violated."""
     draw_share(stack, settings, t, first, last, work.rows[t % TWO])
-    judge_share(stack, settings, t, first, last, judged, work, features, ZERO, counters)
+    rows = work.rows[t % TWO]
+    judge_block(stack, settings, t, ZERO, first, last, rows, last, last, ZERO, judged, work, features, ZERO, counters)
     verdicts[:] = 0
     for slot in range(first, first + work.n_violated[ZERO]):
         verdicts[work.violated[slot, NUMBER] - first] = 1
@@ -69,11 +71,12 @@ def note_violated(n_triplets, kept_first, kept_last, verdicts, work):
     for k in range(n_triplets):
         if verdicts[k] == 0:
             continue
+        noted = work.violated[slot]
         if k < kept_first or k >= kept_last:
-            work.violated[slot] = ZERO
-            work.violated[slot, NUMBER], work.violated[slot, PLACE] = k, RECOMPUTE
+            noted[NUMBER], noted[PLACE] = k, RECOMPUTE
         else:
-            work.violated[slot] = work.violated[kept]
+            for field in range(N_FIELDS):
+                noted[field] = work.violated[kept, field]
             kept += ONE
         slot += ONE
     work.n_violated[ZERO] = slot
@@ -85,13 +88,13 @@ def add_verdicts(stack, settings, t, harmonic, kept_first, kept_last, verdicts, 
     """Add the violated triplets of iteration t to the totals, and project, in place; return the harmonic number of t.
 
     verdicts : uint8 (triplets,), pool by pool
-    kept_first, kept_last : the block that judge_block has just judged in this memory; equal where there is none
+    kept_first, kept_last : the block that judge_verdicts has just judged in this memory; equal where there is none
     harmonic : the harmonic number of t - 1; violations : int64 (pools,); counters : int64 (N_COUNTERS,), added to
     """
     n_pools = np.uint64(violations.shape[0])
     draw_violated(stack, settings, t, n_pools, kept_first, kept_last, verdicts, work)
     note_violated(n_pools * settings.batch_size, kept_first, kept_last, verdicts, work)
-    add_share(stack, settings, t, harmonic, n_pools, ONE, ZERO, work, features, totals, moments, violations, counters)
+    add_share(stack, settings, t, harmonic, n_pools, ZERO, work, features, totals, moments, violations, counters)
     if features is None:
-        clip_share(settings, t, harmonic, ZERO, work, totals, moments)
+        clip_totals(settings, t, harmonic, work, totals, moments)
     return harmonic + 1.0 / t

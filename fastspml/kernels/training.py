@@ -3,9 +3,10 @@
 Triplets are drawn an iteration before they are judged, so that their rows can be asked for in good time: draws have no
 state, and need not wait for a metric.
 
-Every thread runs the same loop over the same iterations. It judges its share of an iteration's triplets at the
-totals as they stand, all threads meet, and it then adds ALL violated triplets, in triplet order, to its share of the
-words. An entry thus sees the same additions in the same order whatever the number of threads.
+Threads judge an iteration's triplets block by block, at the totals as they stand; all meet; then all violated triplets
+are added, in triplet order. Additions to a diagonal metric are few: one thread does them all, while the others draw the
+next iteration's triplets. Those to a full metric are shared by rows. Either way an entry sees the same additions in the
+same order whatever the number of threads.
 
 `features`, a buffer that only a full metric needs, is None for a diagonal one: numba then compiles that form alone.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastspml.kernels.barrier import wait
+from fastspml.kernels.barrier import TO_DRAW, TO_JUDGE, offer, take, wait
 from fastspml.kernels.diagonal import Span, add_diagonal, clip_diagonal, gap_diagonal, gradient_diagonal, span_of
 from fastspml.kernels.draws import ask_for_link, ask_for_mark, draw_asked, iteration_key, look_up_pool
 from fastspml.kernels.full import add_full, gap_full, row_diff
@@ -22,10 +23,10 @@ from fastspml.kernels.jit import kernel, rare_kernel
 from fastspml.kernels.prefetch import per_line, prefetch
 
 ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
-# What is noted of a violated triplet: its number, where its subgradient is kept, where the row of l starts and how many
-# words of it have a subgradient, and the same for j.
-NUMBER, PLACE, LINKED, N_LINKED, UNLINKED, N_UNLINKED = 0, 1, 2, 3, 4, 5
-N_FIELDS = 6
+# What is noted of a violated triplet: its number, who judged it and where in his buffer its subgradient is kept, where
+# the row of l starts and how many words of it have a subgradient, and the same for j.
+NUMBER, JUDGE, PLACE, LINKED, N_LINKED, UNLINKED, N_UNLINKED = 0, 1, 2, 3, 4, 5, 6
+N_FIELDS = 7
 RECOMPUTE = np.uint64(2**64 - 1)  # a place: there was no room to keep the subgradient
 JUDGED, VIOLATED, WORDS, ENTRIES, BAD_ITERATION = 0, 1, 2, 3, 4  # columns of the work counters
 N_COUNTERS = 5
@@ -33,6 +34,7 @@ LINKS_AHEAD = np.uint64(10)  # triplets between asking for a link and asking for
 MARKS_AHEAD = np.uint64(10)  # triplets between asking for a mark and drawing
 ROWS_AHEAD = np.uint64(4)  # triplets between asking for rows and walking them
 LINES_ASKED = 3  # of every row, long enough or not
+BLOCKS_DRAWN = np.uint64(4)  # at a time: drawing is faster than judging
 TRIPLETS_IN_CACHE = np.uint64(200)  # rows of so many are still in a core's cache when they are added
 
 
@@ -115,13 +117,19 @@ def judging_scales(settings, t, own):
 
 
 @kernel
-def judge_share(stack, settings, t, first, last, judged, work, features, thread, counters):
-    """Judge triplets first..last - 1 at the metrics of iteration t - 1; keep the violated ones' subgradients."""
+def judge_block(
+    stack, settings, t, block, first, last, next_rows, next_first, next_last, at, judged, work, features, thread,
+    counters,
+):  # fmt: skip
+    """Judge triplets first..last - 1, a block, at the metrics of iteration t - 1; note which are violated.
+
+    Their subgradients are kept in the thread's buffer from at on; returns where the next block's may start.
+    next_rows[next_first:next_last] are those that the thread will come to next, to be asked for.
+    """
     indptr, indices, data = stack.indptr, stack.indices, stack.data
-    values, doubled = work.values[thread], work.doubled[thread]
-    rows, next_rows = work.rows[t % TWO], work.rows[(t + ONE) % TWO]
+    values, doubled, rows = work.values[thread], work.doubled[thread], work.rows[t % TWO]
     is_clipped = settings.clip_sums_every > ZERO and t > ONE and (t - ONE) % settings.clip_sums_every == ZERO
-    at, n_words, slot = ZERO, ZERO, first
+    n_words, slot = ZERO, first
     for pool in range(first // settings.batch_size, (last + settings.batch_size - ONE) // settings.batch_size):
         own = pool + ONE if settings.has_tasks else ZERO
         prior, common_scale, own_scale = judging_scales(settings, t, own)
@@ -130,8 +138,8 @@ def judge_share(stack, settings, t, first, last, judged, work, features, thread,
             ahead = k + ROWS_AHEAD
             if ahead < last:
                 ask_for_rows(stack, rows, ahead)
-            elif first + (ahead - last) < last:
-                ask_for_rows(stack, next_rows, first + (ahead - last))
+            elif next_first + (ahead - last) < next_last:
+                ask_for_rows(stack, next_rows, next_first + (ahead - last))
             i, j, l = rows[k, 0], rows[k, 1], rows[k, 2]
             anchor, unlinked, linked = span_of(indptr, i), span_of(indptr, j), span_of(indptr, l)
             n_words += anchor.n + unlinked.n + linked.n
@@ -154,27 +162,24 @@ def judge_share(stack, settings, t, first, last, judged, work, features, thread,
             # The last part of the buffer is only ever for the triplet at hand: past it, recompute, do not grow.
             is_kept = at + n_linked + n_unlinked <= work.n_kept
             noted = work.violated[slot]
-            noted[NUMBER], noted[PLACE] = k, at if is_kept else RECOMPUTE
+            noted[NUMBER], noted[JUDGE], noted[PLACE] = k, thread, at if is_kept else RECOMPUTE
             noted[LINKED], noted[N_LINKED] = linked.start, n_linked
             noted[UNLINKED], noted[N_UNLINKED] = unlinked.start, n_unlinked
             at += (n_linked + n_unlinked) * np.uint64(is_violated & is_kept)
             slot += np.uint64(is_violated)
-    work.n_violated[thread] = slot - first
+    work.n_violated[block] = slot - first
     counters[JUDGED] += last - first
     counters[WORDS] += n_words
     counters[VIOLATED] += slot - first
+    return at
 
 
 @kernel
-def add_triplet(
-    stack, noted, first, last, own, share, harmonic, judge, thread, rows, work, features, totals, moments
-):  # fmt: skip
-    """Add a violated triplet to the words first..last - 1, in place; return how many entries.
-
-    judge : the thread that judged it, whose buffer holds its subgradient if that was kept
-    """
+def add_triplet(stack, noted, first, last, own, share, harmonic, thread, rows, work, features, totals, moments):
+    """Add a violated triplet, in place, of a full metric only to the rows of words first..last - 1; return how many
+    entries."""
     is_kept = noted[PLACE] != RECOMPUTE
-    holder = judge if is_kept else thread
+    holder = noted[JUDGE] if is_kept else thread
     values = work.values[holder]
     at = noted[PLACE] if is_kept else work.n_kept
     linked, unlinked = Span(noted[LINKED], noted[N_LINKED]), Span(noted[UNLINKED], noted[N_UNLINKED])
@@ -190,17 +195,15 @@ def add_triplet(
             n_unlinked = row_diff(indptr, indices, data, i, j, features[holder], values, at + n_linked)
     if features is None:
         return add_diagonal(
-            indices, unlinked, linked, first, last, own, share, harmonic, values, at, totals, moments,
-            work.touched[thread],
-        )  # fmt: skip
+            indices, unlinked, linked, own, share, harmonic, values, at, totals, moments, work.touched[thread]
+        )
     return add_full(
         features[holder], values, at, n_linked, n_unlinked, first, last, own, share, harmonic, totals, moments
     )
 
 
 @kernel
-def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, features, totals, moments, violations,
-              counters):  # fmt: skip
+def add_share(stack, settings, t, harmonic, n_pools, thread, work, features, totals, moments, violations, counters):
     """Add all violated triplets, in order, to this thread's share of the words; the first thread counts them, too."""
     first, last = work.word_bounds[thread], work.word_bounds[thread + ONE]
     share = 1.0 / settings.batch_size
@@ -211,10 +214,9 @@ def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, fe
         violations[:] = 0
     pool, pool_end = ZERO, settings.batch_size
     own = ONE if settings.has_tasks else ZERO
-    n_entries = ZERO
-    for judge in range(n_threads):
-        start = (n_triplets * judge) // n_threads
-        end = start + work.n_violated[judge]
+    n_entries, start, block = ZERO, ZERO, ZERO
+    while start < n_triplets:
+        end = start + work.n_violated[block]
         for slot in range(start, end):
             noted = work.violated[slot]
             while noted[NUMBER] >= pool_end:
@@ -231,52 +233,114 @@ def add_share(stack, settings, t, harmonic, n_pools, n_threads, thread, work, fe
             if thread == ZERO:
                 violations[pool] += 1
             n_entries += add_triplet(
-                stack, noted, first, last, own, share, harmonic, judge, thread, rows, work, features, totals, moments
+                stack, noted, first, last, own, share, harmonic, thread, rows, work, features, totals, moments
             )
+        start += work.block_size
+        block += ONE
     counters[ENTRIES] += n_entries
 
 
 @rare_kernel
-def clip_share(settings, t, harmonic, thread, work, totals, moments):
-    """Project this thread's share of the diagonal metrics, in place, if iteration t is one to project after."""
+def clip_totals(settings, t, harmonic, work, totals, moments):
+    """Project the diagonal metrics, in place, if iteration t is one to project after."""
     if settings.clip_each_every > ZERO and t % settings.clip_each_every == ZERO:
-        floors = work.floors[thread]
-        for c in range(len(floors)):
-            floors[c] = -settings.priors[c] * settings.regs[c] * t
-        clip_diagonal(
-            work.word_bounds[thread], work.word_bounds[thread + ONE], floors, harmonic, totals, moments,
-            work.touched[thread],
-        )  # fmt: skip
+        for c in range(len(work.floors)):
+            work.floors[c] = -settings.priors[c] * settings.regs[c] * t
+        clip_diagonal(work.floors, harmonic, totals, moments, work.touched[ZERO])
 
 
 @kernel
-def run_iterations(thread, n_threads, t_first, t_last, stack, settings, judged, totals, moments, harmonic, work,
-                   features, violations, counters):  # fmt: skip
-    """Run iterations t_first..t_last as one of n_threads, in place; return the harmonic number of t_last.
+def run_alone(
+    t_first, t_last, stack, settings, judged, totals, moments, harmonic, work, features, violations, counters
+):
+    """Run iterations t_first..t_last on one thread, in place; return the harmonic number of t_last.
 
     judged : (entries, metrics), what triplets are judged by; totals itself, or given metrics (settings.judges_given)
     totals, moments : float64 (entries, metrics), running sums V and U; moments is empty without averaging
     harmonic : the harmonic number of t_first - 1
     violations : int64 (t_last - t_first + 1, pools); counters : int64 (n_threads, N_COUNTERS), added to
+    """
+    n_pools = np.uint64(violations.shape[1])
+    n_triplets = n_pools * settings.batch_size
+    draw_share(stack, settings, t_first, ZERO, n_triplets, work.rows[t_first % TWO])
+    for t in range(t_first, t_last + ONE):
+        next_rows = work.rows[(t + ONE) % TWO]
+        if t < t_last:  # the next chunk draws its own
+            draw_share(stack, settings, t + ONE, ZERO, n_triplets, next_rows)
+        judge_block(
+            stack, settings, t, ZERO, ZERO, n_triplets, next_rows, ZERO, n_triplets, ZERO, judged, work, features, ZERO,
+            counters[ZERO],
+        )  # fmt: skip
+        add_share(
+            stack, settings, t, harmonic, n_pools, ZERO, work, features, totals, moments, violations[t - t_first],
+            counters[ZERO],
+        )  # fmt: skip
+        if features is None:
+            clip_totals(settings, t, harmonic, work, totals, moments)
+        harmonic += 1.0 / t
+    return harmonic
+
+
+@kernel
+def judge_blocks(stack, settings, t, n_triplets, judged, work, features, thread, counters):
+    """Judge blocks of iteration t as long as there are any."""
+    n_blocks = (n_triplets + work.block_size - ONE) // work.block_size
+    at = ZERO
+    block = take(work.barrier, TO_JUDGE)
+    while block < n_blocks:
+        # The one after is taken at once: its rows are asked for while this one is judged.
+        next_block = take(work.barrier, TO_JUDGE)
+        first = block * work.block_size
+        at = judge_block(
+            stack, settings, t, block, first, min(first + work.block_size, n_triplets), work.rows[t % TWO],
+            next_block * work.block_size, n_triplets, at, judged, work, features, thread, counters,
+        )  # fmt: skip
+        block = next_block
+
+
+@kernel
+def draw_blocks(stack, settings, t, n_triplets, work):
+    """Draw triplets of iteration t as long as there are any left."""
+    size = BLOCKS_DRAWN * work.block_size
+    first = take(work.barrier, TO_DRAW) * size
+    while first < n_triplets:
+        draw_share(stack, settings, t, first, min(first + size, n_triplets), work.rows[t % TWO])
+        first = take(work.barrier, TO_DRAW) * size
+
+
+@kernel
+def run_together(
+    thread, n_threads, t_first, t_last, stack, settings, judged, totals, moments, harmonic, work, features, violations,
+    counters,
+):  # fmt: skip
+    """As run_alone, as one of n_threads, which all have to run it at the same time.
+
     Returns nan when another thread has failed.
     """
     n_pools = np.uint64(violations.shape[1])
     n_triplets = n_pools * settings.batch_size
-    thread, n_shares = np.uint64(thread), np.uint64(n_threads)
-    first, last = (n_triplets * thread) // n_shares, (n_triplets * (thread + ONE)) // n_shares
-    draw_share(stack, settings, t_first, first, last, work.rows[t_first % TWO])
+    n_adding = np.uint64(len(work.word_bounds)) - ONE
+    thread = np.uint64(thread)
+    draw_blocks(stack, settings, t_first, n_triplets, work)
+    if not wait(work.barrier, n_threads):
+        return np.nan
     for t in range(t_first, t_last + ONE):
-        if t < t_last:  # the next chunk draws its own
-            draw_share(stack, settings, t + ONE, first, last, work.rows[(t + ONE) % TWO])
-        judge_share(stack, settings, t, first, last, judged, work, features, thread, counters[thread])
+        if thread == ZERO:
+            offer(work.barrier, TO_DRAW)
+        judge_blocks(stack, settings, t, n_triplets, judged, work, features, thread, counters[thread])
         if not wait(work.barrier, n_threads):
             return np.nan
-        add_share(
-            stack, settings, t, harmonic, n_pools, n_shares, thread, work, features, totals, moments,
-            violations[t - t_first], counters[thread],
-        )  # fmt: skip
-        if features is None:
-            clip_share(settings, t, harmonic, thread, work, totals, moments)
+        if thread < n_adding:
+            add_share(
+                stack, settings, t, harmonic, n_pools, thread, work, features, totals, moments,
+                violations[t - t_first], counters[thread],
+            )  # fmt: skip
+        if thread == ZERO:
+            if features is None:
+                clip_totals(settings, t, harmonic, work, totals, moments)
+            offer(work.barrier, TO_JUDGE)
+        if t < t_last:  # the next chunk draws its own
+            draw_blocks(stack, settings, t + ONE, n_triplets, work)
         harmonic += 1.0 / t
         if not wait(work.barrier, n_threads):
             return np.nan
