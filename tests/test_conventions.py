@@ -21,7 +21,7 @@ OTHER_TWINS = {
     "run_alone": ("spml", "mtspml"), "run_together": ("spml", "mtspml"), "search_nodes": ("nearest",), "rank_links": ("link_quality",), "wait": (), "take": (), "offer": (), "ask_for_mark": (), "span_of": (),
     "score_row": ("score_nodes",), "kernel": (), "ask_for_link": (), "look_up_pool": (), "ask_for_rows": (),
     "draw_share": ("sample_triplets",), "draw_rows": ("sample_triplets",), "draw_asked": ("draw_triplet",),
-    "judge_block": ("spml", "mtspml"), "add_triplet": ("spml", "mtspml"), "add_share": ("spml", "mtspml"), "clip_totals": ("spml", "mtspml"),
+    "judge_block": ("spml", "mtspml"), "add_triplet": ("spml", "mtspml"), "add_share": ("spml", "mtspml"), "clip_totals": ("spml", "mtspml"), "is_to_be_clipped": (),
     "judge_verdicts": ("spml", "mtspml"), "add_verdicts": ("spml", "mtspml"),
     "score_links": ("score_nodes",), "count_negatives": ("link_quality",), "score_from_counts": ("link_quality",),
 }  # fmt: skip

@@ -23,6 +23,7 @@ from fastspml.kernels.training import (
     clip_totals,
     draw_rows,
     draw_share,
+    is_to_be_clipped,
     judge_block,
 )
 
@@ -92,9 +93,10 @@ def add_verdicts(stack, settings, t, harmonic, kept_first, kept_last, verdicts, 
     harmonic : the harmonic number of t - 1; violations : int64 (pools,); counters : int64 (N_COUNTERS,), added to
     """
     n_pools = np.uint64(violations.shape[0])
+    violations[:] = 0
     draw_violated(stack, settings, t, n_pools, kept_first, kept_last, verdicts, work)
     note_violated(n_pools * settings.batch_size, kept_first, kept_last, verdicts, work)
     add_share(stack, settings, t, harmonic, n_pools, ZERO, work, features, totals, moments, violations, counters)
-    if features is None:
-        clip_totals(settings, t, harmonic, work, totals, moments)
+    if features is None and is_to_be_clipped(settings, t):
+        clip_totals(settings.priors, settings.regs, t, harmonic, work.floors, totals, moments, work.touched)
     return harmonic + 1.0 / t

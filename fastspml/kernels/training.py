@@ -20,6 +20,7 @@ from fastspml.kernels.diagonal import Span, add_diagonal, clip_diagonal, gap_dia
 from fastspml.kernels.draws import ask_for_link, ask_for_mark, draw_asked, iteration_key, look_up_pool
 from fastspml.kernels.full import add_full, gap_full, row_diff
 from fastspml.kernels.jit import kernel, rare_kernel
+from fastspml.kernels.loops import small_code
 from fastspml.kernels.prefetch import per_line, prefetch
 
 ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
@@ -39,10 +40,9 @@ TRIPLETS_IN_CACHE = np.uint64(200)  # rows of so many are still in a core's cach
 
 
 @kernel
-def share_of_pool(settings, pool, first, last):
-    """Return which of the triplets first..last - 1 belong to a pool: from, and up to but without."""
-    start = pool * settings.batch_size
-    return max(first, start), min(last, start + settings.batch_size)
+def pool_of(settings, k):
+    """Return the pool that triplet k belongs to."""
+    return ZERO if k < settings.batch_size else k // settings.batch_size  # a division takes as long as many a row
 
 
 @kernel
@@ -58,10 +58,11 @@ def draw_rows(stack, pool, key, b, k, rows):
 @kernel
 def draw_share(stack, settings, t, first, last, rows):
     """Draw triplets first..last - 1 of iteration t (pool by pool) as rows of attributes: i, j, l."""
-    for pool in range(first // settings.batch_size, (last + settings.batch_size - ONE) // settings.batch_size):
+    pool, start = pool_of(settings, first), first
+    while start < last:
         key = iteration_key(settings.seed, settings.first_pool + pool, t)
         found = look_up_pool(stack, pool)
-        start, end = share_of_pool(settings, pool, first, last)
+        end = min(last, (pool + ONE) * settings.batch_size)
         b = start - pool * settings.batch_size
         for k in range(start, min(start + LINKS_AHEAD + MARKS_AHEAD, end)):
             ask_for_link(stack, found, key, b + (k - start), rows[k])
@@ -75,6 +76,7 @@ def draw_share(stack, settings, t, first, last, rows):
                 ask_for_mark(stack, rows[k + MARKS_AHEAD])
             draw_rows(stack, found, key, b, k, rows)
             b += ONE
+        pool, start = pool + ONE, end
 
 
 @kernel
@@ -107,8 +109,9 @@ def judging_scales(settings, t, own):
     """Return prior and scales of the totals that make the metric of iteration t - 1."""
     if settings.judges_given:
         return 0.0, 0.0, 1.0
-    own_clock = t - ONE + settings.ahead[own]
-    own_scale = 0.0 if own_clock == ZERO else 1.0 / (settings.regs[own] * own_clock)
+    own_scale = 0.0
+    if own > ZERO and t - ONE + settings.ahead[own] > ZERO:
+        own_scale = 1.0 / (settings.regs[own] * (t - ONE + settings.ahead[own]))
     if settings.common_is_given:
         return 0.0, 1.0, own_scale
     if t == ONE:
@@ -130,10 +133,11 @@ def judge_block(
     values, doubled, rows = work.values[thread], work.doubled[thread], work.rows[t % TWO]
     is_clipped = settings.clip_sums_every > ZERO and t > ONE and (t - ONE) % settings.clip_sums_every == ZERO
     n_words, slot = ZERO, first
-    for pool in range(first // settings.batch_size, (last + settings.batch_size - ONE) // settings.batch_size):
+    pool, start = pool_of(settings, first), first
+    while start < last:
         own = pool + ONE if settings.has_tasks else ZERO
         prior, common_scale, own_scale = judging_scales(settings, t, own)
-        start, end = share_of_pool(settings, pool, first, last)
+        end = min(last, (pool + ONE) * settings.batch_size)
         for k in range(start, end):
             ahead = k + ROWS_AHEAD
             if ahead < last:
@@ -167,6 +171,7 @@ def judge_block(
             noted[UNLINKED], noted[N_UNLINKED] = unlinked.start, n_unlinked
             at += (n_linked + n_unlinked) * np.uint64(is_violated & is_kept)
             slot += np.uint64(is_violated)
+        pool, start = pool + ONE, end
     work.n_violated[block] = slot - first
     counters[JUDGED] += last - first
     counters[WORDS] += n_words
@@ -204,14 +209,15 @@ def add_triplet(stack, noted, first, last, own, share, harmonic, thread, rows, w
 
 @kernel
 def add_share(stack, settings, t, harmonic, n_pools, thread, work, features, totals, moments, violations, counters):
-    """Add all violated triplets, in order, to this thread's share of the words; the first thread counts them, too."""
+    """Add all violated triplets, in order, to this thread's share of the words; the first thread counts them, too.
+
+    violations : int64 (pools,), zero before
+    """
     first, last = work.word_bounds[thread], work.word_bounds[thread + ONE]
     share = 1.0 / settings.batch_size
     rows = work.rows[t % TWO]
     n_triplets = n_pools * settings.batch_size
     asks_for_words = features is None and n_triplets > TRIPLETS_IN_CACHE
-    if thread == ZERO:
-        violations[:] = 0
     pool, pool_end = ZERO, settings.batch_size
     own = ONE if settings.has_tasks else ZERO
     n_entries, start, block = ZERO, ZERO, ZERO
@@ -240,13 +246,18 @@ def add_share(stack, settings, t, harmonic, n_pools, thread, work, features, tot
     counters[ENTRIES] += n_entries
 
 
+@kernel
+def is_to_be_clipped(settings, t):
+    """Tell whether diagonal metrics are projected after iteration t."""
+    return settings.clip_each_every > ZERO and t % settings.clip_each_every == ZERO
+
+
 @rare_kernel
-def clip_totals(settings, t, harmonic, work, totals, moments):
-    """Project the diagonal metrics, in place, if iteration t is one to project after."""
-    if settings.clip_each_every > ZERO and t % settings.clip_each_every == ZERO:
-        for c in range(len(work.floors)):
-            work.floors[c] = -settings.priors[c] * settings.regs[c] * t
-        clip_diagonal(work.floors, harmonic, totals, moments, work.touched[ZERO])
+def clip_totals(priors, regs, t, harmonic, floors, totals, moments, touched):
+    """Project the diagonal metrics, in place, after iteration t."""
+    for c in range(len(floors)):
+        floors[c] = -priors[c] * regs[c] * t
+    clip_diagonal(floors, harmonic, totals, moments, touched[ZERO])
 
 
 @kernel
@@ -258,8 +269,9 @@ def run_alone(
     judged : (entries, metrics), what triplets are judged by; totals itself, or given metrics (settings.judges_given)
     totals, moments : float64 (entries, metrics), running sums V and U; moments is empty without averaging
     harmonic : the harmonic number of t_first - 1
-    violations : int64 (t_last - t_first + 1, pools); counters : int64 (n_threads, N_COUNTERS), added to
+    violations : int64 (t_last - t_first + 1, pools), zero before; counters : int64 (n_threads, N_COUNTERS), added to
     """
+    small_code()
     n_pools = np.uint64(violations.shape[1])
     n_triplets = n_pools * settings.batch_size
     draw_share(stack, settings, t_first, ZERO, n_triplets, work.rows[t_first % TWO])
@@ -275,8 +287,8 @@ def run_alone(
             stack, settings, t, harmonic, n_pools, ZERO, work, features, totals, moments, violations[t - t_first],
             counters[ZERO],
         )  # fmt: skip
-        if features is None:
-            clip_totals(settings, t, harmonic, work, totals, moments)
+        if features is None and is_to_be_clipped(settings, t):
+            clip_totals(settings.priors, settings.regs, t, harmonic, work.floors, totals, moments, work.touched)
         harmonic += 1.0 / t
     return harmonic
 
@@ -319,6 +331,7 @@ def run_together(
     """
     n_pools = np.uint64(violations.shape[1])
     n_triplets = n_pools * settings.batch_size
+    small_code()
     n_adding = np.uint64(len(work.word_bounds)) - ONE
     thread = np.uint64(thread)
     draw_blocks(stack, settings, t_first, n_triplets, work)
@@ -336,8 +349,8 @@ def run_together(
                 violations[t - t_first], counters[thread],
             )  # fmt: skip
         if thread == ZERO:
-            if features is None:
-                clip_totals(settings, t, harmonic, work, totals, moments)
+            if features is None and is_to_be_clipped(settings, t):
+                clip_totals(settings.priors, settings.regs, t, harmonic, work.floors, totals, moments, work.touched)
             offer(work.barrier, TO_JUDGE)
         if t < t_last:  # the next chunk draws its own
             draw_blocks(stack, settings, t + ONE, n_triplets, work)
