@@ -40,7 +40,7 @@ class Case:
 
     def n_iters(self, n_triplets: int) -> int:
         """Return the iterations that judge about so many triplets, a full metric's being far longer."""
-        return max(2, n_triplets // (50 if self.metric == "full" else 1) // self.batch_size)
+        return max(2, n_triplets // (250 if self.metric == "full" else 1) // self.batch_size)
 
     def run(self, network: fs.Network, n_iters: int, **params: Any) -> Callable[[], fs.SPML]:
         """Return a fit of a network that is laid out already: what it does is set up memory, and iterate.

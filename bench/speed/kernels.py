@@ -53,7 +53,7 @@ def projection(case: Case) -> dict[str, Any]:
 
 def measure(tell: Callable[[str], None], quick: bool = False) -> dict[str, Any]:
     """Return the rows of all cases, what the memory can do, and seconds of compiling."""
-    repeats, n_triplets = (3, 50_000) if quick else (7, 200_000)
+    repeats, n_triplets = (3, 100_000) if quick else (9, 1_000_000)
     results: dict[str, Any] = {"repeats": repeats, "triplets": n_triplets, "cases": {}, "skipped": {}}
     results["memory"] = limit.memory() if limit.has_compiler() else None
     for name, case in CASES.items():
