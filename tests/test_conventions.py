@@ -34,7 +34,7 @@ ORDER = [
 ]  # fmt: skip
 
 
-DECORATORS = ("kernel", "allocating_kernel")
+DECORATORS = ("kernel", "rare_kernel", "allocating_kernel")
 
 
 def functions(path):
