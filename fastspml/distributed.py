@@ -21,7 +21,6 @@ import os
 import threading
 import time
 import uuid
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
@@ -31,6 +30,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from fastspml.cluster import hold
 from fastspml.kernels import spread, training
 from fastspml.kernels.arguments import Settings, Stack, Work
 from fastspml.kernels.jit import EDITION
@@ -290,10 +290,6 @@ def _leave(run: str) -> None:
     _SEATS.pop(run, None)
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 # ---- the driver -----------------------------------------------------------------------------------------------------
 
 
@@ -328,7 +324,7 @@ class _Driver:
             prepared.columns,
             learner.state_.ahead,
         )
-        self.recipe = self._held(recipe)
+        self.recipe = hold(client, recipe)
         self.workers, self.looked = self._present_workers(), time.monotonic()
         self.verdicts: np.ndarray | None = None  # on the last iteration that was judged, packed
         self.asked: tuple[int, list[_Request], list[_Task]] | None = None  # iteration, blocks, who judges them
@@ -378,7 +374,7 @@ class _Driver:
             answers = self._gathered(tasks)
         behind = [k for k, answer in enumerate(answers) if answer is None]
         if behind:
-            held = self._held(snapshot)
+            held = hold(self.client, snapshot)
             tasks = [self._task(k, _judge_from, requests[k], self.recipe, held) for k in behind]
             for k, answer in zip(behind, self._gathered(tasks), strict=True):
                 answers[k] = answer
@@ -437,12 +433,6 @@ class _Driver:
         for k, task in enumerate(tasks):
             if task.worker not in present:
                 task.give_to(present[k % len(present)])
-
-    def _held(self, value: Any) -> Any:
-        """Give a value to the cluster as the result of a task, which is done again if a worker takes it along."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-            return self.client.submit(_same, value, pure=False)
 
     def _present_workers(self) -> list[str]:
         workers = sorted(self.client.nthreads())

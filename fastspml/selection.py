@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from fastspml.baselines import PairSVM
+from fastspml.cluster import hold
 from fastspml.evaluate import HiddenLinks
 from fastspml.learner import Learner, Prepared, available_threads
 from fastspml.mtspml import MTSPML
@@ -377,9 +378,7 @@ def _on_threads(n_threads: int, estimator: Any, settings: Sequence[dict[str, Any
 @contextmanager
 def _on_cluster(client: Any, estimator: Any, settings: Sequence[dict[str, Any]], folds: _Folds) -> Iterator[Any]:
     """Run fits on the workers of a Dask cluster, which are sent the networks once each."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-        held = client.submit(_same, folds, pure=False)  # a result of a task: what a dying worker takes along is redone
+    held = hold(client, folds)
     pool = client.get_executor(pure=False)
     started: list[Future[Any]] = []
 
@@ -392,10 +391,6 @@ def _on_cluster(client: Any, estimator: Any, settings: Sequence[dict[str, Any]],
     finally:
         for future in started:
             future.cancel()
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _timed_fit(

@@ -30,7 +30,7 @@ OTHER_TWINS = {
 ORDER = [
     "exchange", "csr", "mapped", "network", "leaks", "weighting", "kernels", "stack", "metric", "synthetic", "scoring",
     "scanning", "learner", "growing", "spml", "mtspml", "store", "datasets", "readers", "evaluate", "predict",
-    "baselines", "selection", "runs", "distributed", "plots", "page", "report", "cli", "__main__",
+    "baselines", "cluster", "selection", "runs", "distributed", "plots", "page", "report", "cli", "__main__",
 ]  # fmt: skip
 
 
