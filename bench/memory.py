@@ -242,7 +242,7 @@ def forget(path: Path) -> None:
 
 def measure(folder: Path, gigabytes: float, limit_gigabytes: float, n_iters: int, n_queries: int) -> dict[str, Any]:
     """Write the file, and train and evaluate mapped (limited) and in memory."""
-    from fastspml.learner import available_memory
+    from fastspml.machine import available_memory
 
     path = folder / "planted.h5"
     started, watch = time.perf_counter(), Watch()

@@ -7,19 +7,19 @@ subgradients (DESIGN: fact 1). So V is all there is to keep; a metric is made fr
 from __future__ import annotations
 
 import logging
-import os
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import InitVar, dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from fastspml.entries import add_to_diagonal, pack, projected, with_prior, without_prior
 from fastspml.kernels import barrier, training
 from fastspml.kernels.arguments import Settings, Stack, Work
+from fastspml.machine import available_memory, available_threads, thread_team
 from fastspml.mapped import PIECE, count_columns
 from fastspml.metric import DiagonalMetric, FullMetric, Metric, project_psd
 from fastspml.network import Network, as_networks, check_same_features
@@ -33,10 +33,8 @@ CHUNK_TRIPLETS = 200_000  # judged at most between two calls of `progress`: some
 CHUNK_S = 0.5  # a chunk that takes longer, as those of a full metric would, is followed by a smaller one
 FIRST_TRIPLETS = 2_000  # of the first chunk, when it is not known yet how long a triplet takes
 MIN_TRIPLETS_PER_THREAD = {"diagonal": 64, "full": 4}  # fewer are judged faster than threads can meet
-TRIPLETS_PER_BLOCK, BLOCKS_PER_THREAD = (
-    16,
-    4,
-)  # threads judge blocks of so many, or fewer, to have at least so many each
+TRIPLETS_PER_BLOCK = 16  # that a thread judges at a time, or fewer,
+BLOCKS_PER_THREAD = 4  # so that there are so many blocks for each
 KEPT_SUBGRADIENTS = 2**20  # values a thread keeps of violated triplets; beyond it they are computed again
 TOUCHED_SHARE = 8  # one entry in so many may be listed as touched before a projection looks at all of them
 
@@ -87,8 +85,7 @@ class Prepared:
     stacked: Stack
 
 
-# Who runs the chunks of a fit: gives, for its duration, a function with the arguments of
-# `run_alone`, that does what all threads together would do.
+# Who runs the chunks of a fit: gives, for its duration, a function that does what `run_alone` does.
 Team = Callable[["Learner", Prepared], AbstractContextManager[Callable[..., float]]]
 
 
@@ -302,7 +299,7 @@ class Learner(RanksByMetric):
         settings, work = self._settings(n_tasks, state), self._work(stacked, state, n_triplets, n_threads)
         features = np.empty(work.values.shape, stacked.indices.dtype) if self.form == "full" else None
         violations, chunk_triplets, is_stopped = state.violations, FIRST_TRIPLETS, False
-        with team(self, prepared) if team is not None else _team(n_threads, work.barrier) as run_on_all:
+        with team(self, prepared) if team is not None else thread_team(n_threads, work.barrier) as run_on_all:
             for stop in stops:
                 while state.iteration < stop and not is_stopped:
                     began = time.perf_counter()
@@ -414,7 +411,7 @@ class Learner(RanksByMetric):
         n_tasks = state.totals.shape[1] - 1
         for column, (reg, prior) in enumerate(zip(self._regs(n_tasks), self._priors(n_tasks), strict=True)):
             projected = project_psd(self._plain_part(state, column))
-            _add_to_diagonal(projected, -prior)
+            add_to_diagonal(projected, -prior)
             change = pack(projected) * (reg * _clock(state, column)) - state.totals[:, column]
             state.totals[:, column] += change
             if len(state.moments):
@@ -438,7 +435,7 @@ class Learner(RanksByMetric):
         reg, prior = self._regs(n_tasks)[column], self._priors(n_tasks)[column]
         # A task that was added and not trained yet has no totals either.
         clock = max(1, _clock(state, column))
-        return _with_prior(state.totals[:, column] / (reg * clock), prior, state.columns is not None)
+        return with_prior(state.totals[:, column] / (reg * clock), prior, state.columns is not None)
 
     def _part(self, state: State, column: int, projects: bool) -> np.ndarray:
         """Return M of one column as a fit returns it: averaged if asked, projected if `projects`."""
@@ -450,11 +447,11 @@ class Learner(RanksByMetric):
             scale, is_full = reg * state.iteration, state.columns is not None
             total, moment = state.totals[:, column], state.moments[:, column]
             if projects and self._projection_interval:  # the last iterate counts as it is after its projection
-                last = _projected(self._plain_part(state, column))
-                change = _without_prior(last, prior, is_full) * scale - total
+                last = projected(self._plain_part(state, column))
+                change = without_prior(last, prior, is_full) * scale - total
                 total, moment = total + change, moment + change * (state.harmonic - 1.0 / state.iteration)
-            part = _with_prior((total * state.harmonic - moment) / scale, prior, is_full)
-        return _projected(part) if projects else part
+            part = with_prior((total * state.harmonic - moment) / scale, prior, is_full)
+        return projected(part) if projects else part
 
     def _as_metric(self, part: np.ndarray, rest: float) -> Metric:
         """Return a metric of the model from its numbers; `rest` is the prior of words that were never seen."""
@@ -509,49 +506,6 @@ def _clock(state: State, column: int) -> int:
     return state.iteration + int(state.ahead[column])
 
 
-# ---- numbers of a metric: (entries,) of a diagonal one, (words, words) of a full one --------------------------------
-
-
-def pack(matrix: np.ndarray) -> np.ndarray:
-    """Return the lower triangle of a symmetric matrix, row by row."""
-    return np.concatenate([matrix[f, : f + 1] for f in range(len(matrix))]) if len(matrix) else np.zeros(0)
-
-
-def unpack(packed: np.ndarray) -> np.ndarray:
-    """Return the symmetric matrix of a packed lower triangle."""
-    n_words = int((np.sqrt(8 * len(packed) + 1) - 1) / 2)
-    matrix = np.empty((n_words, n_words))
-    start = 0
-    for f in range(n_words):
-        matrix[f, : f + 1] = matrix[: f + 1, f] = packed[start : start + f + 1]
-        start += f + 1
-    return matrix
-
-
-def _with_prior(entries: np.ndarray, prior: float, is_full: bool) -> np.ndarray:
-    if not is_full:
-        return prior + entries
-    matrix = unpack(entries)
-    _add_to_diagonal(matrix, prior)
-    return matrix
-
-
-def _without_prior(part: np.ndarray, prior: float, is_full: bool) -> np.ndarray:
-    if not is_full:
-        return part - prior
-    part = part.copy()
-    _add_to_diagonal(part, -prior)
-    return pack(part)
-
-
-def _add_to_diagonal(matrix: np.ndarray, value: float) -> None:
-    matrix[np.diag_indices_from(matrix)] += value
-
-
-def _projected(part: np.ndarray) -> np.ndarray:
-    return np.maximum(part, 0.0) if part.ndim == 1 else project_psd(part)
-
-
 # ---- chunks of iterations -------------------------------------------------------------------------------------------
 
 
@@ -571,22 +525,7 @@ def _with_room(violations: np.ndarray, n_iters: int) -> np.ndarray:
     return roomy
 
 
-# ---- the machine ----------------------------------------------------------------------------------------------------
-
-
-def available_threads() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def available_memory() -> float:
-    """Return the bytes of memory that are free, or all there are where that cannot be told."""
-    try:
-        with open("/proc/meminfo") as file:
-            free = next(line for line in file if line.startswith("MemAvailable"))
-        return float(free.split()[1]) * 1024
-    except (OSError, StopIteration):
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+# ---- memory for the kernels ------------------------------------------------------------------------------------------
 
 
 def _word_bounds(indices: np.ndarray, n_words: int, n_threads: int) -> np.ndarray:
@@ -599,28 +538,3 @@ def _word_bounds(indices: np.ndarray, n_words: int, n_threads: int) -> np.ndarra
     amount = np.cumsum(counts).astype(np.float64) ** 2  # a row of the triangle costs as much as words come before it
     cuts = np.searchsorted(amount, amount[-1] * np.arange(1, n_threads) / n_threads)
     return np.concatenate([[0], cuts, [n_words]]).astype(np.uint64)
-
-
-@contextmanager
-def _team(n_threads: int, meeting: np.ndarray) -> Iterator[Callable[..., float]]:
-    """Give a function that runs a chunk on so many threads at once, the calling one among them."""
-
-    def run(thread: int, *arguments: Any) -> float:
-        try:
-            if n_threads == 1:
-                return training.run_alone(*arguments)
-            return training.run_together(thread, n_threads, *arguments)
-        except BaseException:
-            meeting[barrier.BROKEN] = 1  # or the others would wait for ever
-            raise
-
-    with ThreadPoolExecutor(max(1, n_threads - 1), "fastspml") as others:
-
-        def run_on_all(*arguments: Any) -> float:
-            waiting = [others.submit(run, thread, *arguments) for thread in range(1, n_threads)]
-            harmonic = run(0, *arguments)
-            for future in waiting:
-                future.result()
-            return harmonic
-
-        yield run_on_all

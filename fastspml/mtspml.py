@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from fastspml.entries import pack
 from fastspml.growing import GrowingLearner
 from fastspml.kernels.arguments import Settings
-from fastspml.learner import Progress, State, check_number, pack
+from fastspml.learner import Progress, State, check_number
 from fastspml.metric import FullMetric, Metric
 from fastspml.network import Network, as_networks
 from fastspml.scoring import mean_hinge

@@ -22,7 +22,8 @@ import numpy as np
 from fastspml.baselines import PairSVM
 from fastspml.cluster import hold
 from fastspml.evaluate import HiddenLinks
-from fastspml.learner import Learner, Prepared, available_threads
+from fastspml.learner import Learner, Prepared
+from fastspml.machine import available_threads
 from fastspml.mtspml import MTSPML
 from fastspml.network import Network, Split, as_networks, fold_networks
 from fastspml.spml import SPML

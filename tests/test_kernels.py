@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fastspml.csr import as_kernel_csr
+from fastspml.entries import pack, unpack
 from fastspml.kernels import barrier, diagonal, draws, full, ranking
-from fastspml.learner import pack, unpack
 from tests import naive
 from tests.conftest import make_network
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar
 import h5py
 import numpy as np
 
-from fastspml.learner import available_memory
+from fastspml.machine import available_memory
 from fastspml.store.checksums import address, attribute, checksum_of_array, checksum_of_texts, reason, seal
 
 # Filters that come with h5py and belong to nobody else: gzip, shuffle, fletcher32, lzf.

@@ -1,0 +1,54 @@
+"""Numbers of a metric, (d,) of a diagonal one and (words, words) of a full one, and the entries that are kept of them.
+
+Entries are the weights of a diagonal metric, and the packed lower triangle of a full one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fastspml.metric import project_psd
+
+
+def pack(matrix: np.ndarray) -> np.ndarray:
+    """Return the lower triangle of a symmetric matrix, row by row."""
+    return np.concatenate([matrix[f, : f + 1] for f in range(len(matrix))]) if len(matrix) else np.zeros(0)
+
+
+def unpack(packed: np.ndarray) -> np.ndarray:
+    """Return the symmetric matrix of a packed lower triangle."""
+    n_words = int((np.sqrt(8 * len(packed) + 1) - 1) / 2)
+    matrix = np.empty((n_words, n_words))
+    start = 0
+    for f in range(n_words):
+        matrix[f, : f + 1] = matrix[: f + 1, f] = packed[start : start + f + 1]
+        start += f + 1
+    return matrix
+
+
+def with_prior(entries: np.ndarray, prior: float, is_full: bool) -> np.ndarray:
+    """Return the numbers of a metric from its entries without the prior."""
+    if not is_full:
+        return prior + entries
+    matrix = unpack(entries)
+    add_to_diagonal(matrix, prior)
+    return matrix
+
+
+def without_prior(part: np.ndarray, prior: float, is_full: bool) -> np.ndarray:
+    """Return the entries without the prior from the numbers of a metric."""
+    if not is_full:
+        return part - prior
+    part = part.copy()
+    add_to_diagonal(part, -prior)
+    return pack(part)
+
+
+def add_to_diagonal(matrix: np.ndarray, value: float) -> None:
+    """Add a value to the diagonal of a matrix, in place."""
+    matrix[np.diag_indices_from(matrix)] += value
+
+
+def projected(part: np.ndarray) -> np.ndarray:
+    """Return the nearest numbers of a metric that is one: weights, or eigenvalues, not below zero."""
+    return np.maximum(part, 0.0) if part.ndim == 1 else project_psd(part)
