@@ -63,5 +63,5 @@ class Work(NamedTuple):
     doubled: np.ndarray  # (threads, d), zero between triplets
     touched: np.ndarray
     floors: np.ndarray
-    word_bounds: np.ndarray  # thread k adds to the words word_bounds[k] to word_bounds[k + 1]; one share for a diagonal metric
+    word_bounds: np.ndarray  # thread k adds to word_bounds[k] to word_bounds[k + 1]; if diagonal, all are one share
     barrier: np.ndarray
