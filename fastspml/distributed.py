@@ -458,8 +458,8 @@ def _judge_block(
 
 
 def _feature_memory(learner: Learner, stacked: Stack, work: Work) -> np.ndarray | None:
-    return np.empty(work.values.shape, stacked.indices.dtype) if learner.form == "full" else None
+    return np.empty(work.values.shape, stacked.words.dtype) if learner.form == "full" else None
 
 
 def _sizes(stacked: Stack) -> tuple[int, ...]:
-    return tuple(len(array) for array in stacked)
+    return tuple(len(array) for array in stacked._replace(entries=stacked.words))

@@ -297,7 +297,7 @@ class Learner(RanksByMetric):
         n_threads = min(self.n_threads, available_threads(), n_triplets // MIN_TRIPLETS_PER_THREAD[self.form])
         n_threads = max(1, n_threads) if team is None else 1
         settings, work = self._settings(n_tasks, state), self._work(stacked, state, n_triplets, n_threads)
-        features = np.empty(work.values.shape, stacked.indices.dtype) if self.form == "full" else None
+        features = np.empty(work.values.shape, stacked.words.dtype) if self.form == "full" else None
         violations, chunk_triplets, is_stopped = state.violations, FIRST_TRIPLETS, False
         with team(self, prepared) if team is not None else thread_team(n_threads, work.barrier) as run_on_all:
             for stop in stops:
@@ -389,10 +389,10 @@ class Learner(RanksByMetric):
             n_violated=np.zeros(-(-n_triplets // block_size), dtype=np.uint64),
             values=np.empty((n_threads, n_kept + at_hand)),
             n_kept=np.uint64(n_kept),
-            doubled=np.zeros((n_threads, 0 if is_full else n_words), stacked.data.dtype),
+            doubled=np.zeros((n_threads, 0 if is_full else n_words), stacked.values.dtype),
             touched=touched,
             floors=np.zeros(state.totals.shape[1]),
-            word_bounds=_word_bounds(stacked.indices, n_words, n_threads if is_full else 1),
+            word_bounds=_word_bounds(stacked.words, n_words, n_threads if is_full else 1),
             barrier=barrier.new_barrier(),
         )
 
@@ -528,13 +528,13 @@ def _with_room(violations: np.ndarray, n_iters: int) -> np.ndarray:
 # ---- memory for the kernels ------------------------------------------------------------------------------------------
 
 
-def _word_bounds(indices: np.ndarray, n_words: int, n_threads: int) -> np.ndarray:
+def _word_bounds(words: np.ndarray, n_words: int, n_threads: int) -> np.ndarray:
     """Return where each thread's share of the rows of full metrics starts and ends, so that all add about as much."""
     if n_threads == 1:
         return np.array([0, n_words], dtype=np.uint64)
     counts = np.zeros(n_words, dtype=np.int64)
-    for start in range(0, len(indices), PIECE):  # NumPy widens what it counts
-        counts += np.bincount(indices[start : start + PIECE], minlength=n_words)
+    for start in range(0, len(words), PIECE):  # NumPy widens what it counts
+        counts += np.bincount(words[start : start + PIECE], minlength=n_words)
     amount = np.cumsum(counts).astype(np.float64) ** 2  # a row of the triangle costs as much as words come before it
     cuts = np.searchsorted(amount, amount[-1] * np.arange(1, n_threads) / n_threads)
     return np.concatenate([[0], cuts, [n_words]]).astype(np.uint64)

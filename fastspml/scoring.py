@@ -205,7 +205,7 @@ def mean_hinge(
 
     By default over every one of them, by sorting instead of enumerating; otherwise over so many that are drawn.
     """
-    stacked = stack(networks, pooled=True)
+    stacked = stack(networks, pooled=True, with_rows=False)
     if n_triplets is None:
         total = sum(_hinge_total(metric, network, margin) for network in networks)
         return total / sum(network.n_triplets for network in networks)

@@ -10,20 +10,25 @@ from scipy import sparse
 from fastspml.csr import as_kernel_csr, freeze, freeze_csr, index_dtype, unsigned
 from fastspml.kernels.arguments import Stack
 from fastspml.kernels.draws import mark_links
+from fastspml.kernels.rows import Apart, pair_dtype
+from fastspml.machine import large_array
 from fastspml.mapped import PIECE, in_file, is_mapped, row_ranges
 from fastspml.network import Network
 
 # Below this chance that a drawn pair is a triplet, triplets are numbered and drawn by number instead.
 EXACT_BELOW_ACCEPTANCE = 1 / 16
+NO_ROWS = np.zeros(1, dtype=np.uint64), np.empty(0, dtype=pair_dtype(np.uint32, np.float32))
 MARKS_PER_LINK = 16  # bits: one pair in 17 without a link has to be looked up all the same
 
 
-def stack(networks: Sequence[Network], pooled: bool, columns: np.ndarray | None = None) -> Stack:
+def stack(
+    networks: Sequence[Network], pooled: bool, columns: np.ndarray | None = None, with_rows: bool = True
+) -> Stack:
     """Lay networks out for the kernels, as one pool or as a pool each; `columns` keeps only those features, in that
-    order.
+    order. To draw triplets no rows are needed.
 
-    A single network is not copied, and attributes that tasks share are laid out once. Of mapped networks, what has to
-    be laid out anew lies in files again.
+    Attributes that tasks share are laid out once. Those of a single mapped network are not copied, and what has to be
+    laid out anew of mapped networks lies in files again.
     """
     pool_starts = np.array([0, len(networks)] if pooled else range(len(networks) + 1), dtype=np.uint64)
     n_triplets = [network.n_triplets for network in networks]
@@ -34,15 +39,7 @@ def stack(networks: Sequence[Network], pooled: bool, columns: np.ndarray | None 
     first_rows, row = {}, 0
     for key, features in distinct.items():
         first_rows[key], row = row, row + features.shape[0]
-    matrices = list(distinct.values())
-    if columns is not None:
-        if any(is_mapped(features) for features in matrices):
-            raise ValueError(
-                "a full metric needs the attributes in memory, in an order of its own; read the networks without "
-                "mapped=True, or use metric='diagonal'."
-            )
-        matrices = [freeze_csr(features[:, columns]) for features in matrices]
-    indptr, indices, data = _stack_csr(matrices)
+    indptr, entries = _rows(list(distinct.values()), columns) if with_rows else NO_ROWS
     adj_indptr, adj_indices, _ = _stack_csr([network.adjacency for network in networks])
 
     node_starts = np.cumsum([0] + [network.n_nodes for network in networks])
@@ -61,8 +58,7 @@ def stack(networks: Sequence[Network], pooled: bool, columns: np.ndarray | None 
 
     return Stack(
         indptr,
-        indices,
-        data,
+        entries,
         adj_indptr,
         adj_indices,
         unsigned(_link_sources(networks, int(node_starts[-1]))),
@@ -86,6 +82,24 @@ def _check_triplets(networks: Sequence[Network], n_triplets: int) -> None:
         f"no triplet can be drawn from {names}: none of its {n_linked} linked nodes has both a neighbour "
         "and a non-neighbour; give it more nodes or leave it out."
     )
+
+
+def _rows(matrices: Sequence[sparse.csr_array], columns: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | Apart]:
+    """Return where the rows of matrices start, and their entries: side by side, or apart where a matrix is mapped."""
+    are_mapped = any(is_mapped(matrix) for matrix in matrices)
+    if columns is not None:
+        if are_mapped:
+            raise ValueError(
+                "a full metric needs the attributes in memory, in an order of its own; read the networks without "
+                "mapped=True, or use metric='diagonal'."
+            )
+        matrices = [freeze_csr(matrix[:, columns]) for matrix in matrices]
+    indptr, words, values = _stack_csr(matrices)
+    if are_mapped:
+        return indptr, Apart(words, values)
+    entries = large_array(len(words), pair_dtype(words.dtype, values.dtype))
+    entries["word"], entries["value"] = words, values
+    return indptr, freeze(entries)
 
 
 def _stack_csr(matrices: Sequence[sparse.csr_array]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

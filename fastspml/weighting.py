@@ -22,7 +22,8 @@ class Weighting:
     ----------
     kind : {"tfidf", "none", "binary", "l1", "l2"}
         "tfidf" is (1 + ln count) * ln((1 + n) / (1 + df)) with rows scaled to length 1, where n nodes were fitted on
-        and df of them have the word; "binary" makes every nonzero 1; "l1" and "l2" scale rows to that length.
+        and df of them have the word; "binary" makes every nonzero 1; "l1" and "l2" scale rows to that length. Weights
+        have the type of the counts: float32, as a rule, for whole numbers.
     min_df : int
         Words that fewer of the fitted nodes have are left out.
     max_df : float
@@ -153,7 +154,7 @@ class Weighting:
         if self.idf_ is not None:
             values = values * self.idf_[rows.indices].astype(values.dtype)
         if self.kind in ("tfidf", "l1", "l2"):
-            values = _scale_rows(values, rows.indptr, power=1 if self.kind == "l1" else 2)
+            values = _scale_rows(values, rows.indptr, power=1 if self.kind == "l1" else 2).astype(rows.dtype, copy=False)
         return freeze_csr(csr_from_parts(values, rows.indices, rows.indptr, rows.shape))
 
 

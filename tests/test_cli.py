@@ -205,7 +205,8 @@ def test_predict_for_networks_and_all_tasks(capsys, run_folder, file, tmp_path):
     newcomers = tmp_path / "new.h5"
     other_words = [*VOCABULARY[::-1], "strange"]
     counts = fs.read_networks(file)[0].features[[3, 8]].toarray()[:, ::-1]
-    fs.write_networks(newcomers, [fs.Network(np.hstack([counts, [[1], [2]]]), name="new", vocabulary=other_words)])
+    counts = np.hstack([counts.astype(int), [[1], [2]]])
+    fs.write_networks(newcomers, [fs.Network(counts, name="new", vocabulary=other_words)])
     output = tmp_path / "links.jsonl"
     code, out, err = run(capsys, "predict", run_folder, newcomers, "--task", "all", "-k", 2, "--json", "-o", output)
     assert code == 0

@@ -11,6 +11,7 @@ from scipy import sparse
 from fastspml.csr import as_kernel_csr
 from fastspml.entries import pack, unpack
 from fastspml.kernels import barrier, diagonal, draws, full, ranking
+from fastspml.kernels.rows import Apart, Span, pair_dtype
 from tests import naive
 from tests.conftest import make_network
 
@@ -28,8 +29,14 @@ def triplet_rows(draw):
     return np.array(rows)
 
 
-def kernel_rows(rows, dtype=np.float64):
-    return as_kernel_csr(sparse.csr_array(rows.astype(dtype)))
+def kernel_rows(rows, lie_apart=False):
+    """Return where rows start, and their entries, as kernels take them."""
+    indptr, words, values = as_kernel_csr(sparse.csr_array(rows))
+    if lie_apart:
+        return indptr, Apart(words, values)
+    entries = np.empty(len(words), pair_dtype(words.dtype, values.dtype))
+    entries["word"], entries["value"] = words, values
+    return indptr, entries
 
 
 def unsigned(*numbers):
@@ -37,28 +44,27 @@ def unsigned(*numbers):
 
 
 @settings(max_examples=80, deadline=None)
-@given(triplet_rows(), st.integers(0, 2**32))
-def test_gap_and_total_of_a_diagonal_metric(rows, seed):
+@given(triplet_rows(), st.integers(0, 2**32), st.booleans())
+def test_gap_and_total_of_a_diagonal_metric(rows, seed, lie_apart):
     rng = np.random.default_rng(seed)
-    csr = kernel_rows(rows)
+    indptr, entries = kernel_rows(rows, lie_apart)
     totals = rng.normal(size=(D, 3))
     doubled, grads = np.zeros(D), np.full(3 * D, np.nan)
     own, at = unsigned(2, 3)
-    indptr, indices, data = csr
-    anchor, unlinked, linked = (diagonal.Span(indptr[row], indptr[row + 1] - indptr[row]) for row in range(3))
+    anchor, unlinked, linked = (Span(indptr[row], indptr[row + 1] - indptr[row]) for row in range(3))
     prior, common_scale, own_scale = 1.0, 0.3, 0.7
     weights = prior + common_scale * totals[:, 0] + own_scale * totals[:, 2]
     for is_clipped in (False, True):
         got = diagonal.gap_diagonal(
-            indices, data, anchor, unlinked, linked, totals, own, prior, common_scale, own_scale, is_clipped, doubled,
-            grads, at,
+            entries, anchor, unlinked, linked, totals, own, prior, common_scale, own_scale, is_clipped, doubled, grads,
+            at,
         )  # fmt: skip
         expected = naive.gap_diagonal(np.maximum(weights, 0) if is_clipped else weights, *rows)
         np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
         assert not doubled.any()
 
     again = np.full(3 * D, np.nan)
-    diagonal.gradient_diagonal(indices, data, anchor, unlinked, linked, doubled, again, at)
+    diagonal.gradient_diagonal(entries, anchor, unlinked, linked, doubled, again, at)
     np.testing.assert_array_equal(again, grads)
     expected = naive.gradient_diagonal(*rows)
     got_gradient = np.zeros(D)
@@ -69,7 +75,7 @@ def test_gap_and_total_of_a_diagonal_metric(rows, seed):
 
     moments, touched = np.zeros((D, 3)), np.zeros(100, dtype=np.uint64)
     before = totals.copy()
-    n_entries = diagonal.add_diagonal(indices, unlinked, linked, own, 0.25, 1.5, grads, at, totals, moments, touched)
+    n_entries = diagonal.add_diagonal(entries, unlinked, linked, own, 0.25, 1.5, grads, at, totals, moments, touched)
     for column in (0, 2):
         expected = naive.add_diagonal(before[:, column], *rows, 0.25)
         np.testing.assert_allclose(totals[:, column], expected, rtol=1e-9, atol=1e-9)

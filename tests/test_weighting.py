@@ -13,16 +13,25 @@ COUNTS = np.array([[3, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 0], [2, 0, 0, 0]])
 OTHER = np.array([[0, 5, 0, 2], [1, 0, 0, 0]])
 
 
+@pytest.mark.parametrize("dtype", [int, np.float32, float])
 @pytest.mark.parametrize("kind", KINDS)
-def test_kinds(kind):
-    weighting = fs.Weighting(kind).fit([fs.Network(COUNTS), fs.Network(OTHER)])
-    got = weighting.transform(fs.Network(OTHER)).features.toarray()
-    np.testing.assert_allclose(got, naive.weighting(kind, [COUNTS, OTHER], OTHER), rtol=1e-12)
-    assert np.array_equal(weighting.transform(OTHER).toarray(), got)
+def test_kinds(kind, dtype):
+    """Whole numbers are kept as float32, and so are their weights, rounded once."""
+    other = OTHER.astype(dtype)
+    weighting = fs.Weighting(kind).fit([fs.Network(COUNTS), fs.Network(other)])
+    got = weighting.transform(fs.Network(other)).features
+    expected = naive.weighting(kind, [COUNTS, OTHER], OTHER)
+    if dtype is not float or kind == "binary":
+        assert got.dtype == np.float32
+        np.testing.assert_array_max_ulp(got.toarray(), expected.astype(np.float32), 1)
+    else:
+        assert got.dtype == np.float64
+        np.testing.assert_allclose(got.toarray(), expected, rtol=1e-12)
+    assert np.array_equal(weighting.transform(other).toarray(), got.toarray())
 
 
 def test_tfidf_worked_out_by_hand():
-    got = fs.Weighting("tfidf").fit_transform(fs.Network([[1, 2], [0, 1], [0, 0]])).features.toarray()
+    got = fs.Weighting("tfidf").fit_transform(fs.Network([[1.0, 2.0], [0.0, 1.0], [0.0, 0.0]])).features.toarray()
     values = np.array([np.log(4 / 2), (1 + np.log(2)) * np.log(4 / 3)])
     np.testing.assert_allclose(got, [values / np.hypot(*values), [0, 1], [0, 0]], rtol=1e-12)
 

@@ -23,7 +23,7 @@ class _Network(ctypes.Structure):
 
     _fields_ = [
         (name, ctypes.c_void_p)
-        for name in ("indptr", "indices", "data", "adj_indptr", "adj_indices", "link_sources", "marks")
+        for name in ("indptr", "entries", "adj_indptr", "adj_indices", "link_sources", "marks")
     ] + [(name, ctypes.c_uint64) for name in ("n_nodes", "n_links", "n_features", "n_marks")]
 
 
@@ -50,16 +50,16 @@ class LimitSPML:
         prepared = SPML(metric=metric).prepare(network)
         self._stack, columns = prepared.stacked, prepared.columns
         arrays = [getattr(self._stack, name) for name, kind in _Network._fields_ if kind is ctypes.c_void_p]
-        if arrays[1].dtype != np.uint32 or arrays[4].dtype != np.uint32:
+        if self._stack.words.dtype != np.uint32 or self._stack.adj_indices.dtype != np.uint32:
             raise ValueError("the C loop takes indices of 32 bits.")
         n_words = network.n_features if columns is None else len(columns)
         self._n_entries = n_words if columns is None else n_words * (n_words + 1) // 2
         self._struct = _Network(
             *(array.ctypes.data for array in arrays), network.n_nodes, network.n_links, n_words,
-            64 * len(arrays[6]),
+            64 * len(self._stack.marks),
         )  # fmt: skip
         self._longest = int(np.diff(self._stack.indptr.view(np.int64)).max())
-        built = library("float" if arrays[2].dtype == np.float32 else "double")
+        built = library("float" if self._stack.values.dtype == np.float32 else "double")
         self._run = built.run if metric == "diagonal" else built.run_full
 
     def fit(

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fastspml.kernels.rows import Apart
+
 
 class Stack(NamedTuple):
     """Networks as the kernels see them: their arrays one below the other, all read-only, indices unsigned.
@@ -17,8 +19,7 @@ class Stack(NamedTuple):
     """
 
     indptr: np.ndarray
-    indices: np.ndarray
-    data: np.ndarray
+    entries: np.ndarray | Apart  # words and values, side by side or apart
     adj_indptr: np.ndarray
     adj_indices: np.ndarray  # positions within the task
     link_sources: np.ndarray  # the stacked position of the node that each link leaves
@@ -30,6 +31,16 @@ class Stack(NamedTuple):
     triplet_starts: np.ndarray  # numbering of S by anchor; empty where rejection does well for every pool
     draws_by_number: np.ndarray  # per pool: whether triplets are drawn by that numbering
     marks: np.ndarray  # bits, by a hash of its nodes set for every link, and by chance for some pairs without
+
+    @property
+    def words(self) -> np.ndarray:
+        """The words of all entries."""
+        return self.entries.words if isinstance(self.entries, Apart) else self.entries["word"]
+
+    @property
+    def values(self) -> np.ndarray:
+        """The values of all entries."""
+        return self.entries.values if isinstance(self.entries, Apart) else self.entries["value"]
 
 
 class Settings(NamedTuple):

@@ -6,70 +6,55 @@ side by side, so that the weights a task needs for a word share a cache line.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from fastspml.kernels.jit import kernel, rare_kernel
 from fastspml.kernels.loops import at_hand, flat, onward, step
+from fastspml.kernels.rows import value_at, word_at
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
 
-class Span(NamedTuple):
-    """Where the words of a row lie among all: from where, and how many."""
-
-    start: np.uint64
-    n: np.uint64
-
-
 @kernel
-def span_of(indptr, row):
-    """Return where the words of a row lie."""
-    return Span(indptr[row], indptr[row + ONE] - indptr[row])
-
-
-@kernel
-def scatter_doubled(indices, data, anchor, doubled):
+def scatter_doubled(entries, anchor, doubled):
     """Write 2 x_i into doubled, (d,), in place; it is zero before."""
-    words, values, doubled = onward(indices, anchor.start), onward(data, anchor.start), at_hand(doubled)
+    entries, doubled = onward(entries, anchor.start), at_hand(doubled)
     p = ZERO
     while p < anchor.n:
-        doubled[words[p]] = values[p] + values[p]
+        doubled[word_at(entries, p)] = value_at(entries, p) + value_at(entries, p)
         p = step(p)
 
 
 @kernel
-def clear_doubled(indices, anchor, doubled):
+def clear_doubled(entries, anchor, doubled):
     """Set doubled back to zero, in place."""
-    words, doubled = onward(indices, anchor.start), at_hand(doubled)
+    entries, doubled = onward(entries, anchor.start), at_hand(doubled)
     p = ZERO
     while p < anchor.n:
-        doubled[words[p]] = 0.0
+        doubled[word_at(entries, p)] = 0.0
         p = step(p)
 
 
 @kernel
-def word_gradient(words, values, p, doubled):
-    """Return the p-th word of a row and its x (x - 2 x_i)."""
-    f, x = words[p], np.float64(values[p])
+def word_gradient(entries, p, doubled):
+    """Return the p-th word and its x (x - 2 x_i)."""
+    f, x = word_at(entries, p), np.float64(value_at(entries, p))
     return f, x * (x - np.float64(doubled[f]))
 
 
 @kernel
-def walk_row(indices, data, row, totals, own, prior, common_scale, own_scale, doubled, grads, at):
+def walk_row(entries, row, totals, own, prior, common_scale, own_scale, doubled, grads, at):
     """Return the sum of w_f x (x - 2 x_i) over a row; the terms x (x - 2 x_i) go to grads from at on, in place.
 
     A weight is the sum of a prior, a common and an own part; the scales of these need not be multiplied word by word.
     """
-    words, values = onward(indices, row.start), onward(data, row.start)
-    grads, doubled = onward(grads, at), at_hand(doubled)
+    entries, grads, doubled = onward(entries, row.start), onward(grads, at), at_hand(doubled)
     prior_sum, common_sum, own_sum = 0.0, 0.0, 0.0
     p = ZERO
     if own == ZERO:  # there is one column, so no row of totals has to be found
         common = flat(totals)
         while p < row.n:
-            f, grad = word_gradient(words, values, p, doubled)
+            f, grad = word_gradient(entries, p, doubled)
             grads[p] = grad
             prior_sum += grad
             common_sum += common[f] * grad
@@ -77,7 +62,7 @@ def walk_row(indices, data, row, totals, own, prior, common_scale, own_scale, do
     else:
         totals = at_hand(totals)
         while p < row.n:
-            f, grad = word_gradient(words, values, p, doubled)
+            f, grad = word_gradient(entries, p, doubled)
             grads[p] = grad
             prior_sum += grad
             common_sum += totals[f, ZERO] * grad
@@ -87,12 +72,12 @@ def walk_row(indices, data, row, totals, own, prior, common_scale, own_scale, do
 
 
 @rare_kernel
-def walk_clipped(indices, data, row, totals, own, prior, common_scale, own_scale, doubled, grads, at):
+def walk_clipped(entries, row, totals, own, prior, common_scale, own_scale, doubled, grads, at):
     """As walk_row, under weights clipped at zero."""
-    words, values, grads = onward(indices, row.start), onward(data, row.start), onward(grads, at)
+    entries, grads = onward(entries, row.start), onward(grads, at)
     weighted_sum = 0.0
     for p in range(row.n):
-        f, grads[p] = word_gradient(words, values, p, doubled)
+        f, grads[p] = word_gradient(entries, p, doubled)
         weight = prior + common_scale * totals[f, ZERO]
         if own > ZERO:
             weight += own_scale * totals[f, own]
@@ -102,7 +87,7 @@ def walk_clipped(indices, data, row, totals, own, prior, common_scale, own_scale
 
 @kernel
 def gap_diagonal(
-    indices, data, anchor, unlinked, linked, totals, own, prior, common_scale, own_scale, is_clipped, doubled, grads, at
+    entries, anchor, unlinked, linked, totals, own, prior, common_scale, own_scale, is_clipped, doubled, grads, at
 ):
     """Return d(i,l) - d(i,j) under the weights prior + common_scale V_0 + own_scale V_own, clipped at zero if asked.
 
@@ -110,54 +95,53 @@ def gap_diagonal(
     The words of x_i alone cancel, so only those of l and j are walked; their subgradients are left in grads from at
     on, first l's, then j's (without its minus sign). doubled, (d,), is zero before and after.
     """
-    scatter_doubled(indices, data, anchor, doubled)
+    scatter_doubled(entries, anchor, doubled)
     scales = (own, prior, common_scale, own_scale)
     if is_clipped:
-        gap = walk_clipped(indices, data, linked, totals, *scales, doubled, grads, at)
-        gap -= walk_clipped(indices, data, unlinked, totals, *scales, doubled, grads, at + linked.n)
+        gap = walk_clipped(entries, linked, totals, *scales, doubled, grads, at)
+        gap -= walk_clipped(entries, unlinked, totals, *scales, doubled, grads, at + linked.n)
     else:
-        gap = walk_row(indices, data, linked, totals, *scales, doubled, grads, at)
-        gap -= walk_row(indices, data, unlinked, totals, *scales, doubled, grads, at + linked.n)
-    clear_doubled(indices, anchor, doubled)
+        gap = walk_row(entries, linked, totals, *scales, doubled, grads, at)
+        gap -= walk_row(entries, unlinked, totals, *scales, doubled, grads, at + linked.n)
+    clear_doubled(entries, anchor, doubled)
     return gap
 
 
 @rare_kernel
-def gradient_diagonal(indices, data, anchor, unlinked, linked, doubled, grads, at):
+def gradient_diagonal(entries, anchor, unlinked, linked, doubled, grads, at):
     """Leave the subgradients of a triplet in grads from at on, as gap_diagonal does."""
-    scatter_doubled(indices, data, anchor, doubled)
+    scatter_doubled(entries, anchor, doubled)
     for row in (linked, unlinked):
-        words, values = onward(indices, row.start), onward(data, row.start)
-        grads, doubled = onward(grads, at), at_hand(doubled)
+        of_row, grads, doubled = onward(entries, row.start), onward(grads, at), at_hand(doubled)
         p = ZERO
         while p < row.n:
-            _, grads[p] = word_gradient(words, values, p, doubled)
+            _, grads[p] = word_gradient(of_row, p, doubled)
             p = step(p)
         at = row.n  # j's follow l's
-    clear_doubled(indices, anchor, doubled)
+    clear_doubled(entries, anchor, doubled)
 
 
 @kernel
-def add_row(indices, row, own, scale, harmonic, grads, at, totals, moments, touched):
+def add_row(entries, row, own, scale, harmonic, grads, at, totals, moments, touched):
     """Add scale times the subgradients of a row, a span, to the totals, in place; return how many entries.
 
     moments (the same shape, or empty) gets each change times the harmonic number. touched[1:] lists the entries
     changed, touched[0] counts them; it stops counting beyond its length, which tells that the list is not complete.
     """
-    words, grads, n = onward(indices, row.start), onward(grads, at), row.n
+    entries, grads, n = onward(entries, row.start), onward(grads, at), row.n
     averages = moments.size > 0
     tracks = touched.size > 0
     p = ZERO
     if own == ZERO and not averages and not tracks:
         common = flat(totals)
         while p < n:
-            common[words[p]] += scale * grads[p]
+            common[word_at(entries, p)] += scale * grads[p]
             p = step(p)
         return n
     totals = at_hand(totals)
     n_columns = np.uint64(totals.shape[1])
     while p < n:
-        f = np.uint64(words[p])
+        f = np.uint64(word_at(entries, p))
         change = scale * grads[p]
         totals[f, ZERO] += change
         if own > ZERO:
@@ -186,10 +170,10 @@ def note_touched(touched, entry):
 
 
 @kernel
-def add_diagonal(indices, unlinked, linked, own, share, harmonic, grads, at, totals, moments, touched):
+def add_diagonal(entries, unlinked, linked, own, share, harmonic, grads, at, totals, moments, touched):
     """Subtract share times a violated triplet's subgradient from the totals, in place; return how many entries."""
-    n_entries = add_row(indices, linked, own, -share, harmonic, grads, at, totals, moments, touched)
-    return n_entries + add_row(indices, unlinked, own, share, harmonic, grads, at + linked.n, totals, moments, touched)
+    n_entries = add_row(entries, linked, own, -share, harmonic, grads, at, totals, moments, touched)
+    return n_entries + add_row(entries, unlinked, own, share, harmonic, grads, at + linked.n, totals, moments, touched)
 
 
 @kernel

@@ -12,25 +12,27 @@ import numpy as np
 from fastspml.kernels.draws import count_below
 from fastspml.kernels.jit import kernel
 from fastspml.kernels.prefetch import prefetch
+from fastspml.kernels.rows import value_at, word_at
 
 ZERO, ONE, TWO, THREE, FOUR = (np.uint64(number) for number in range(5))
 
 
 @kernel
-def row_diff(indptr, indices, data, row, other, features, values, at):
+def row_diff(indptr, entries, row, other, features, values, at):
     """Write the nonzeros of x_row - x_other, sorted, to features and values from at on; return how many."""
     p, p_end = indptr[row], indptr[row + ONE]
     r, r_end = indptr[other], indptr[other + ONE]
     first = at
     while p < p_end or r < r_end:
-        if r >= r_end or (p < p_end and indices[p] < indices[r]):
-            features[at], value = indices[p], np.float64(data[p])
+        if r >= r_end or (p < p_end and word_at(entries, p) < word_at(entries, r)):
+            features[at], value = word_at(entries, p), np.float64(value_at(entries, p))
             p += ONE
-        elif p >= p_end or indices[r] < indices[p]:
-            features[at], value = indices[r], -np.float64(data[r])
+        elif p >= p_end or word_at(entries, r) < word_at(entries, p):
+            features[at], value = word_at(entries, r), -np.float64(value_at(entries, r))
             r += ONE
         else:
-            features[at], value = indices[p], np.float64(data[p]) - np.float64(data[r])
+            features[at] = word_at(entries, p)
+            value = np.float64(value_at(entries, p)) - np.float64(value_at(entries, r))
             p += ONE
             r += ONE
         if value != 0.0:
@@ -90,10 +92,10 @@ def quad_full(features, values, at, n, totals, own, prior, common_scale, own_sca
 
 
 @kernel
-def gap_full(indptr, indices, data, i, j, l, totals, own, prior, common_scale, own_scale, features, values, at):
+def gap_full(indptr, entries, i, j, l, totals, own, prior, common_scale, own_scale, features, values, at):
     """Return d(i,l) - d(i,j) and the lengths of x_i - x_l and x_i - x_j, left in features, values from at on."""
-    n_linked = row_diff(indptr, indices, data, i, l, features, values, at)
-    n_unlinked = row_diff(indptr, indices, data, i, j, features, values, at + n_linked)
+    n_linked = row_diff(indptr, entries, i, l, features, values, at)
+    n_unlinked = row_diff(indptr, entries, i, j, features, values, at + n_linked)
     linked = quad_full(features, values, at, n_linked, totals, own, prior, common_scale, own_scale)
     unlinked = quad_full(features, values, at + n_linked, n_unlinked, totals, own, prior, common_scale, own_scale)
     return linked - unlinked, n_linked, n_unlinked

@@ -23,6 +23,7 @@ def _edition() -> str:
 
 
 EDITION = _edition()
+OPTIONS = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}  # see `kernel`
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,23 +36,23 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     - No fastmath: sums run in written order, which the promise of equal bits rests on.
     - Divisions are not tested for zero (error_model): divisors are counts that are checked beforehand.
     """
-    return _compiled(function, _nrt=False)
+    return _compiled(function)
 
 
 def rare_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a kernel that is called seldom: not inlined, so that it takes no registers from what surrounds it."""
-    return _compiled(function, _nrt=False, forceinline=False)
+    return _compiled(function, forceinline=False)
 
 
 def allocating_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a kernel that allocates memory of its own, once for many rows; otherwise as `kernel`."""
-    return _compiled(function)
+    return _compiled(function, _nrt=True)
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile a function, and keep it on disk where some cache folder can be written."""
     function.__qualname__ = f"{function.__qualname__}_{EDITION}"
-    options = {"nogil": True, "error_model": "numpy", "forceinline": True} | options
+    options = OPTIONS | options
     try:
         return njit(cache=True, **options)(function)
     except RuntimeError:  # numba found no folder that it may write to: compile in every process instead

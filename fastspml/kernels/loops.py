@@ -53,13 +53,25 @@ def at_hand(typing_context, array):
 
 @intrinsic
 def onward(typing_context, array, start):
-    """Return array[start:] of a one-dimensional array, without the tests of a slice, and at hand."""
+    """Return array[start:] of a one-dimensional array, without the tests of a slice, and at hand.
+
+    Of a tuple of arrays it returns such parts of each.
+    """
+
+    def shifted(context, builder, array_type, array, start):
+        view = context.make_array(array_type)(context, builder, array)
+        view.data = _hidden(builder, builder.gep(view.data, [start]))
+        view.shape = cgutils.pack_array(builder, [builder.sub(builder.extract_value(view.shape, 0), start)])
+        return view._getvalue()
 
     def generate(context, builder, signature, args):
-        view = context.make_array(array)(context, builder, args[0])
-        view.data = _hidden(builder, builder.gep(view.data, [args[1]]))
-        view.shape = cgutils.pack_array(builder, [builder.sub(builder.extract_value(view.shape, 0), args[1])])
-        return view._getvalue()
+        if isinstance(array, types.Array):
+            return shifted(context, builder, array, *args)
+        parts = [
+            shifted(context, builder, part_type, part, args[1])
+            for part_type, part in zip(array, cgutils.unpack_tuple(builder, args[0]), strict=True)
+        ]
+        return context.make_tuple(builder, array, parts)
 
     return array(array, types.uint64), generate
 

@@ -16,12 +16,13 @@ from __future__ import annotations
 import numpy as np
 
 from fastspml.kernels.barrier import TO_DRAW, TO_JUDGE, offer, take, wait
-from fastspml.kernels.diagonal import Span, add_diagonal, clip_diagonal, gap_diagonal, gradient_diagonal, span_of
+from fastspml.kernels.diagonal import add_diagonal, clip_diagonal, gap_diagonal, gradient_diagonal
 from fastspml.kernels.draws import ask_for_link, ask_for_mark, draw_asked, iteration_key, look_up_pool
 from fastspml.kernels.full import add_full, gap_full, row_diff
 from fastspml.kernels.jit import kernel, rare_kernel
 from fastspml.kernels.loops import small_code
-from fastspml.kernels.prefetch import per_line, prefetch
+from fastspml.kernels.prefetch import prefetch
+from fastspml.kernels.rows import Span, ask_for_entry, entries_per_line, span_of
 
 ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 # What is noted of a violated triplet: its number, who judged it and where in his buffer its subgradient is kept, where
@@ -34,7 +35,7 @@ N_COUNTERS = 5
 LINKS_AHEAD = np.uint64(10)  # triplets between asking for a link and asking for its mark
 MARKS_AHEAD = np.uint64(10)  # triplets between asking for a mark and drawing
 ROWS_AHEAD = np.uint64(4)  # triplets between asking for rows and walking them
-LINES_ASKED = 3  # of every row, long enough or not
+LINES_ASKED = 5  # of every row, long enough or not
 BLOCKS_DRAWN = np.uint64(4)  # at a time: drawing is faster than judging
 TRIPLETS_IN_CACHE = np.uint64(200)  # rows of so many are still in a core's cache when they are added
 
@@ -80,28 +81,22 @@ def draw_share(stack, settings, t, first, last, rows):
 
 
 @kernel
-def ask_for_words(indices, start, n):
-    """Ask for n words from start on."""
+def ask_for_row(entries, start, end):
+    """Ask for the entries from start to end."""
     p = start
-    while p < start + n:
-        prefetch(indices, p)
-        p += per_line(indices)
+    for _ in range(LINES_ASKED):  # some for nothing: less to pay for than a loop whose end cannot be foreseen
+        ask_for_entry(entries, p)
+        p += entries_per_line(entries)
+    while p < end:
+        ask_for_entry(entries, p)
+        p += entries_per_line(entries)
 
 
 @kernel
 def ask_for_rows(stack, rows, k):
-    """Ask for the words and attributes of the three rows of triplet k."""
-    words_per_line = min(per_line(stack.indices), per_line(stack.data))
+    """Ask for the three rows of triplet k."""
     for c in range(3):
-        p, end = stack.indptr[rows[k, c]], stack.indptr[rows[k, c] + ONE]
-        for _ in range(LINES_ASKED):  # some for nothing: less to pay for than a loop whose end cannot be foreseen
-            prefetch(stack.indices, p)
-            prefetch(stack.data, p)
-            p += words_per_line
-        while p < end:
-            prefetch(stack.indices, p)
-            prefetch(stack.data, p)
-            p += words_per_line
+        ask_for_row(stack.entries, stack.indptr[rows[k, c]], stack.indptr[rows[k, c] + ONE])
 
 
 @kernel
@@ -129,7 +124,7 @@ def judge_block(
     Their subgradients are kept in the thread's buffer from at on; returns where the next block's may start.
     next_rows[next_first:next_last] are those that the thread will come to next, to be asked for.
     """
-    indptr, indices, data = stack.indptr, stack.indices, stack.data
+    indptr, entries = stack.indptr, stack.entries
     values, doubled, rows = work.values[thread], work.doubled[thread], work.rows[t % TWO]
     is_clipped = settings.clip_sums_every > ZERO and t > ONE and (t - ONE) % settings.clip_sums_every == ZERO
     n_words, slot = ZERO, first
@@ -150,12 +145,12 @@ def judge_block(
             n_linked, n_unlinked = linked.n, unlinked.n  # words that have a subgradient
             if features is None:
                 gap = gap_diagonal(
-                    indices, data, anchor, unlinked, linked, judged, own, prior, common_scale, own_scale, is_clipped,
+                    entries, anchor, unlinked, linked, judged, own, prior, common_scale, own_scale, is_clipped,
                     doubled, values, at,
                 )  # fmt: skip
             else:
                 gap, n_linked, n_unlinked = gap_full(
-                    indptr, indices, data, i, j, l, judged, own, prior, common_scale, own_scale, features[thread],
+                    indptr, entries, i, j, l, judged, own, prior, common_scale, own_scale, features[thread],
                     values, at,
                 )  # fmt: skip
             if not np.isfinite(gap) and counters[BAD_ITERATION] == 0:
@@ -189,18 +184,18 @@ def add_triplet(stack, noted, first, last, own, share, harmonic, thread, rows, w
     at = noted[PLACE] if is_kept else work.n_kept
     linked, unlinked = Span(noted[LINKED], noted[N_LINKED]), Span(noted[UNLINKED], noted[N_UNLINKED])
     n_linked, n_unlinked = linked.n, unlinked.n
-    indptr, indices, data = stack.indptr, stack.indices, stack.data
+    indptr, entries = stack.indptr, stack.entries
     if not is_kept:
         i, j, l = rows[noted[NUMBER], 0], rows[noted[NUMBER], 1], rows[noted[NUMBER], 2]
         if features is None:
             unlinked, linked = span_of(indptr, j), span_of(indptr, l)
-            gradient_diagonal(indices, data, span_of(indptr, i), unlinked, linked, work.doubled[thread], values, at)
+            gradient_diagonal(entries, span_of(indptr, i), unlinked, linked, work.doubled[thread], values, at)
         else:
-            n_linked = row_diff(indptr, indices, data, i, l, features[holder], values, at)
-            n_unlinked = row_diff(indptr, indices, data, i, j, features[holder], values, at + n_linked)
+            n_linked = row_diff(indptr, entries, i, l, features[holder], values, at)
+            n_unlinked = row_diff(indptr, entries, i, j, features[holder], values, at + n_linked)
     if features is None:
         return add_diagonal(
-            indices, unlinked, linked, own, share, harmonic, values, at, totals, moments, work.touched[thread]
+            entries, unlinked, linked, own, share, harmonic, values, at, totals, moments, work.touched[thread]
         )
     return add_full(
         features[holder], values, at, n_linked, n_unlinked, first, last, own, share, harmonic, totals, moments
@@ -234,8 +229,8 @@ def add_share(stack, settings, t, harmonic, n_pools, thread, work, features, tot
                 if ahead[PLACE] == RECOMPUTE:
                     ask_for_rows(stack, rows, ahead[NUMBER])
                 else:
-                    ask_for_words(stack.indices, ahead[LINKED], ahead[N_LINKED])
-                    ask_for_words(stack.indices, ahead[UNLINKED], ahead[N_UNLINKED])
+                    ask_for_row(stack.entries, ahead[LINKED], ahead[LINKED] + ahead[N_LINKED])
+                    ask_for_row(stack.entries, ahead[UNLINKED], ahead[UNLINKED] + ahead[N_UNLINKED])
             if thread == ZERO:
                 violations[pool] += 1
             n_entries += add_triplet(

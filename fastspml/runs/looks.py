@@ -85,7 +85,7 @@ def _or_none(value: float) -> float | None:
 def _drawn_rows(network: Network, seed: int) -> list[Any]:
     """Return the attributes of nodes i, j and l of drawn triplets."""
     drawn = np.empty((N_TRIPLETS, 4), dtype=np.int64)
-    stacked = stack([network], pooled=True)
+    stacked = stack([network], pooled=True, with_rows=False)
     draws.sample_triplets(stacked, np.uint64(0), np.uint64(seed), np.uint64(0), drawn)  # training starts at 1
     return [network.features[nodes] for nodes in drawn[:, 1:].T]
 

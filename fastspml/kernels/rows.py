@@ -1,0 +1,96 @@
+"""Rows of attributes as the kernels read them: entries, each of them a word and its value.
+
+In memory the two lie side by side, in one array of records: a row then takes fewer cache lines than two half rows
+would, and waiting for those is most of a large network's time. A network in a file is not copied, so its words and its
+values lie apart. Numba compiles a kernel for what it is handed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from fastspml.kernels.jit import OPTIONS, kernel
+from fastspml.kernels.prefetch import per_line, prefetch
+
+ONE = np.uint64(1)
+
+
+class Apart(NamedTuple):
+    """Entries that lie in two arrays."""
+
+    words: np.ndarray
+    values: np.ndarray
+
+
+class Span(NamedTuple):
+    """Where the entries of a row lie among all: from where, and how many."""
+
+    start: np.uint64
+    n: np.uint64
+
+
+def pair_dtype(word: Any, value: Any) -> np.dtype:
+    """Return the type of an entry whose word and value lie side by side."""
+    return np.dtype([("word", word), ("value", value)])
+
+
+@kernel
+def span_of(indptr, row):
+    """Return where the entries of a row lie."""
+    return Span(indptr[row], indptr[row + ONE] - indptr[row])
+
+
+# Each of the following has one form for entries side by side and one for entries apart. Python cannot call them.
+
+
+def word_at(entries, p):
+    """Return the p-th word."""
+
+
+@overload(word_at, jit_options=OPTIONS)
+def _word_at(entries, p):
+    if isinstance(entries, types.Array):
+        return lambda entries, p: entries[p].word
+    return lambda entries, p: entries.words[p]
+
+
+def value_at(entries, p):
+    """Return the p-th value."""
+
+
+@overload(value_at, jit_options=OPTIONS)
+def _value_at(entries, p):
+    if isinstance(entries, types.Array):
+        return lambda entries, p: entries[p].value
+    return lambda entries, p: entries.values[p]
+
+
+def ask_for_entry(entries, p):
+    """Ask for the p-th entry."""
+
+
+@overload(ask_for_entry, jit_options=OPTIONS)
+def _ask_for_entry(entries, p):
+    if isinstance(entries, types.Array):
+        return lambda entries, p: prefetch(entries, p)
+
+    def ask(entries, p):
+        prefetch(entries.words, p)
+        prefetch(entries.values, p)
+
+    return ask
+
+
+def entries_per_line(entries):
+    """Return how many entries come with one that was asked for."""
+
+
+@overload(entries_per_line, jit_options=OPTIONS)
+def _entries_per_line(entries):
+    if isinstance(entries, types.Array):
+        return lambda entries: per_line(entries)
+    return lambda entries: min(per_line(entries.words), per_line(entries.values))
