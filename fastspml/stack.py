@@ -85,7 +85,7 @@ def _check_triplets(networks: Sequence[Network], n_triplets: int) -> None:
 
 
 def _rows(matrices: Sequence[sparse.csr_array], columns: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | Apart]:
-    """Return where the rows of matrices start, and their entries: side by side, or apart where a matrix is mapped."""
+    """Return where the rows of matrices start, and their entries, as `kernels.rows` says."""
     are_mapped = any(is_mapped(matrix) for matrix in matrices)
     if columns is not None:
         if are_mapped:
@@ -95,7 +95,7 @@ def _rows(matrices: Sequence[sparse.csr_array], columns: np.ndarray | None) -> t
             )
         matrices = [freeze_csr(matrix[:, columns]) for matrix in matrices]
     indptr, words, values = _stack_csr(matrices)
-    if are_mapped:
+    if are_mapped or words.itemsize != values.itemsize:
         return indptr, Apart(words, values)
     entries = large_array(len(words), pair_dtype(words.dtype, values.dtype))
     entries["word"], entries["value"] = words, values

@@ -11,7 +11,9 @@ import pytest
 from fastspml import Network
 
 
-def make_network(seed: int = 0, n_nodes: int = 14, n_features: int = 9, name: str | None = None, **names) -> Network:
+def make_network(
+    seed: int = 0, n_nodes: int = 14, n_features: int = 9, name: str | None = None, dtype: type = np.float32, **names
+) -> Network:
     """Return a network of real-valued attributes, for which no gap ties with the margin."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_nodes, n_features)) * (rng.random((n_nodes, n_features)) < 0.5)
@@ -23,7 +25,7 @@ def make_network(seed: int = 0, n_nodes: int = 14, n_features: int = 9, name: st
     A[7, :] = True  # a hub, with one node that it is not linked to
     A[7, 8] = False
     np.fill_diagonal(A, False)
-    return Network(X, A, name=name or f"task {seed}", **names)
+    return Network(X.astype(dtype), A, name=name or f"task {seed}", **names)
 
 
 @pytest.fixture

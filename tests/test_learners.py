@@ -104,6 +104,14 @@ def test_objective_of_mtspml(networks, form, project):
     assert model.objective(networks, n_triplets=50_000) == pytest.approx(expected, rel=0.05)
 
 
+@pytest.mark.parametrize("form", ["diagonal", "full"])
+def test_numbers_of_either_size_train_to_the_same_bits(networks, form):
+    """As float32 they lie beside their words, as float64 apart."""
+    double = [fs.Network(network.features.astype(float), network.adjacency, network.name) for network in networks]
+    one, other = (fs.MTSPML(metric=form, n_iters=30, batch_size=20).fit(given).state_ for given in (networks, double))
+    assert np.array_equal(one.totals, other.totals)
+
+
 def test_training_lowers_the_objective():
     networks = fs.synthetic_networks(n_tasks=2, n_nodes=200, n_features=150, words_per_node=12, links_per_node=4)
     objectives = [
@@ -251,7 +259,7 @@ def test_mistakes_cost_a_sentence(network, networks):
 
 
 def test_a_metric_that_runs_away_is_stopped():
-    network = make_network()
+    network = make_network(dtype=np.float64)
     huge = fs.Network(network.features.toarray() * 1e120, network.adjacency)
     with pytest.raises(
         FloatingPointError, match="metric is not finite after iteration .* raise reg or normalise the rows"

@@ -133,11 +133,15 @@ def test_share_vocabulary():
     assert got[1].features.has_canonical_format
 
 
-def test_stacked_rows_lie_side_by_side_and_shared_attributes_stand_once(network):
+def test_stacked_rows_lie_side_by_side_where_sizes_agree_and_shared_attributes_stand_once(network):
     alone = stack([network], pooled=True)
-    assert alone.entries.dtype.itemsize == alone.words.itemsize + alone.values.itemsize
+    assert alone.entries.itemsize == 8
     np.testing.assert_array_equal(alone.words, network.features.indices)
     np.testing.assert_array_equal(alone.values, network.features.data)
+    double = make_network(dtype=np.float64)
+    alone = stack([double], pooled=True)
+    assert np.shares_memory(alone.words, double.features.indices)
+    assert np.shares_memory(alone.values, double.features.data)
     other = network.with_links(network.adjacency.T, "other")
     both = stack([network, other], pooled=False)
     assert len(both.indptr) == network.n_nodes + 1

@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#ifndef VALUE
-#define VALUE float
-#endif
 #define GOLDEN 0x9E3779B97F4A7C15ull
 #define LINE 64
 /* Without force, gcc takes a function that only prefetches for one without effect, and leaves out its calls. */
@@ -25,9 +22,9 @@
 typedef uint64_t u64;
 typedef uint32_t u32;
 
-typedef struct __attribute__((packed)) {
+typedef struct {
     u32 word;
-    VALUE value;
+    float value;
 } Entry; /* side by side: a row takes fewer cache lines than two half rows */
 
 typedef struct {
@@ -142,7 +139,7 @@ INLINE void ask_rows(const Network *net, const Triplet *triplet) {
 }
 
 INLINE double walk(const Network *net, u64 row, const double *totals, double prior, double scale,
-                          const VALUE *doubled, double *grads) {
+                          const float *doubled, double *grads) {
     double plain = 0.0, common = 0.0; /* the two parts of a weight need not be multiplied word by word */
     u64 start = net->indptr[row], n = net->indptr[row + 1] - start;
     const Entry *entries = net->entries + start;
@@ -165,7 +162,7 @@ INLINE void add(const Network *net, u64 row, double share, const double *grads, 
 /* Run n_iters iterations; totals (n_features) start at zero. Returns how many triplets were violated. */
 u64 run(const Network *net, u64 seed, u64 batch, u64 n_iters, double reg, double margin, double start, double prior,
         u64 longest, double *totals) {
-    VALUE *doubled = calloc(net->n_features, sizeof(VALUE));
+    float *doubled = calloc(net->n_features, sizeof(float));
     double *grads = malloc(batch * 2 * longest * sizeof(double)), share = 1.0 / (double)batch;
     unsigned char *is_violated = malloc(batch);
     Triplet *drawn[2] = {malloc(batch * sizeof(Triplet)), malloc(batch * sizeof(Triplet))};

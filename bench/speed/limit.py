@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fastspml import SPML, Network
+from fastspml.kernels.rows import Apart
 
 SOURCE = Path(__file__).with_name("limit.c")
 FLAGS = ["-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC"]
@@ -33,11 +34,12 @@ def has_compiler() -> bool:
 
 
 @cache
-def library(value: str = "float") -> ctypes.CDLL:
-    """Build limit.c for attributes of a C type and load it."""
-    target = Path(tempfile.mkdtemp(prefix="fastspml-limit-")) / "limit.so"
-    subprocess.run(["gcc", *FLAGS, f"-DVALUE={value}", str(SOURCE), "-o", str(target)], check=True)
-    built = ctypes.CDLL(str(target))
+def library() -> ctypes.CDLL:
+    """Build limit.c and load it."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "limit.so"
+        subprocess.run(["gcc", *FLAGS, str(SOURCE), "-o", str(target)], check=True)
+        built = ctypes.CDLL(str(target))  # stays when the file is gone
     built.run.restype = built.run_full.restype = ctypes.c_uint64
     built.random_access.restype = built.stream.restype = ctypes.c_double
     return built
@@ -48,10 +50,10 @@ class LimitSPML:
 
     def __init__(self, network: Network, metric: str = "diagonal") -> None:
         prepared = SPML(metric=metric).prepare(network)
-        self._stack, columns = prepared.stacked, prepared.columns
+        self._stack, entries, columns = prepared.stacked, prepared.stacked.entries, prepared.columns
         arrays = [getattr(self._stack, name) for name, kind in _Network._fields_ if kind is ctypes.c_void_p]
-        if self._stack.words.dtype != np.uint32 or self._stack.adj_indices.dtype != np.uint32:
-            raise ValueError("the C loop takes indices of 32 bits.")
+        if self._stack.adj_indices.itemsize != 4 or self._stack.values.itemsize != 4 or isinstance(entries, Apart):
+            raise ValueError("the C loop takes indices and attributes of 32 bits, in memory.")
         n_words = network.n_features if columns is None else len(columns)
         self._n_entries = n_words if columns is None else n_words * (n_words + 1) // 2
         self._struct = _Network(
@@ -59,8 +61,7 @@ class LimitSPML:
             64 * len(self._stack.marks),
         )  # fmt: skip
         self._longest = int(np.diff(self._stack.indptr.view(np.int64)).max())
-        built = library("float" if self._stack.values.dtype == np.float32 else "double")
-        self._run = built.run if metric == "diagonal" else built.run_full
+        self._run = library().run if metric == "diagonal" else library().run_full
 
     def fit(
         self, n_iters: int, reg: float, margin: float = 1.0, batch_size: int = 10, prior: float = 0.0, seed: int = 0

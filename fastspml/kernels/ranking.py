@@ -57,9 +57,9 @@ def score_pairs(indptr, indices, data, word_indptr, word_nodes, word_data, weigh
         row[:] = norms
         for p in range(indptr[query], indptr[query + ONE]):
             f = np.uint64(indices[p])
-            x = data[p]
+            x = np.float64(data[p])
             for r in range(word_indptr[f], word_indptr[f + ONE]):
-                y = word_data[r]
+                y = np.float64(word_data[r])
                 row[word_nodes[r]] -= weights[f] * (abs(x) + abs(y) - abs(x - y))
 
 

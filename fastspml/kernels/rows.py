@@ -1,8 +1,9 @@
 """Rows of attributes as the kernels read them: entries, each of them a word and its value.
 
-In memory the two lie side by side, in one array of records: a row then takes fewer cache lines than two half rows
-would, and waiting for those is most of a large network's time. A network in a file is not copied, so its words and its
-values lie apart. Numba compiles a kernel for what it is handed.
+In memory, a word and its value of the same size lie side by side, in one array of records: a row then takes fewer cache
+lines than two half rows would, and waiting for those is most of a large network's time. Of different sizes they would
+lie across lines, and a network in a file is not copied: there words and values lie apart. Numba compiles a kernel for
+what it is handed.
 """
 
 from __future__ import annotations
