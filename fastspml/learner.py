@@ -33,8 +33,9 @@ CHUNK_TRIPLETS = 200_000  # judged at most between two calls of `progress`: some
 CHUNK_S = 0.5  # a chunk that takes longer, as those of a full metric would, is followed by a smaller one
 FIRST_TRIPLETS = 2_000  # of the first chunk, when it is not known yet how long a triplet takes
 MIN_TRIPLETS_PER_THREAD = {"diagonal": 64, "full": 4}  # fewer are judged faster than threads can meet
-TRIPLETS_PER_BLOCK = 16  # that a thread judges at a time, or fewer,
+TRIPLETS_PER_BLOCK = 64  # that a thread judges at a time, or fewer,
 BLOCKS_PER_THREAD = 4  # so that there are so many blocks for each
+WORDS_PER_COPY = 3  # of a batch for every total, and threads judge by a copy of the totals while one adds
 KEPT_SUBGRADIENTS = 2**20  # values a thread keeps of violated triplets; beyond it they are computed again
 TOUCHED_SHARE = 8  # one entry in so many may be listed as touched before a projection looks at all of them
 
@@ -299,7 +300,7 @@ class Learner(RanksByMetric):
         settings, work = self._settings(n_tasks, state), self._work(stacked, state, n_triplets, n_threads)
         features = np.empty(work.values.shape, stacked.words.dtype) if self.form == "full" else None
         violations, chunk_triplets, is_stopped = state.violations, FIRST_TRIPLETS, False
-        with team(self, prepared) if team is not None else thread_team(n_threads, work.barrier) as run_on_all:
+        with team(self, prepared) if team is not None else thread_team(n_threads, work) as run_on_all:
             for stop in stops:
                 while state.iteration < stop and not is_stopped:
                     began = time.perf_counter()
@@ -382,6 +383,8 @@ class Learner(RanksByMetric):
         block_size = n_triplets
         if n_threads > 1:
             block_size = min(TRIPLETS_PER_BLOCK, max(1, n_triplets // (BLOCKS_PER_THREAD * n_threads)))
+        n_words_read = n_triplets * len(stacked.words) / (len(stacked.indptr) - 1)
+        adds_meanwhile = n_threads > 1 and not is_full and n_words_read > WORDS_PER_COPY * state.totals.size
         return Work(
             rows=np.zeros((2, n_triplets, 3), dtype=np.uint64),
             block_size=np.uint64(block_size),
@@ -393,6 +396,8 @@ class Learner(RanksByMetric):
             touched=touched,
             floors=np.zeros(state.totals.shape[1]),
             word_bounds=_word_bounds(stacked.words, n_words, n_threads if is_full else 1),
+            judged_in=np.zeros(-(-n_triplets // block_size), dtype=np.int64),
+            snapshot=np.empty(state.totals.shape if adds_meanwhile else (0, 0)),
             barrier=barrier.new_barrier(),
         )
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.kernels import barrier, training
+from fastspml.kernels import barrier, together, training
+from fastspml.kernels.arguments import Work
 
 HUGE_PAGE = 2**21  # bytes; where they are larger, an array starts in the middle of one
 
@@ -50,16 +51,17 @@ def large_array(size: int, dtype: Any) -> np.ndarray:
 
 
 @contextmanager
-def thread_team(n_threads: int, meeting: np.ndarray) -> Iterator[Callable[..., float]]:
+def thread_team(n_threads: int, work: Work) -> Iterator[Callable[..., float]]:
     """Give a function that runs a chunk on so many threads at once, the calling one among them."""
+    run_together = together.run_by_snapshot if work.snapshot.size else together.run_in_phases
 
     def run(thread: int, *arguments: Any) -> float:
         try:
             if n_threads == 1:
                 return training.run_alone(*arguments)
-            return training.run_together(thread, n_threads, *arguments)
+            return run_together(thread, n_threads, *arguments)
         except BaseException:
-            meeting[barrier.BROKEN] = 1  # or the others would wait for ever
+            work.barrier[barrier.BROKEN] = 1  # or the others would wait for ever
             raise
 
     with ThreadPoolExecutor(max(1, n_threads - 1), "fastspml") as others:

@@ -154,7 +154,9 @@ class Weighting:
         if self.idf_ is not None:
             values = values * self.idf_[rows.indices].astype(values.dtype)
         if self.kind in ("tfidf", "l1", "l2"):
-            values = _scale_rows(values, rows.indptr, power=1 if self.kind == "l1" else 2).astype(rows.dtype, copy=False)
+            values = _scale_rows(values, rows.indptr, power=1 if self.kind == "l1" else 2).astype(
+                rows.dtype, copy=False
+            )
         return freeze_csr(csr_from_parts(values, rows.indices, rows.indptr, rows.shape))
 
 

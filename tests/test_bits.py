@@ -33,9 +33,12 @@ def bits(model):
 
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("projection", ["end", "every", 5])
-@pytest.mark.parametrize("form", ["diagonal", "full"])
-def test_threads_do_not_show(tasks, monkeypatch, form, projection, average):
+@pytest.mark.parametrize(
+    ("form", "words_per_copy"), [("diagonal", 0), ("diagonal", np.inf), ("full", 0)], ids=["snapshot", "phases", "full"]
+)
+def test_threads_do_not_show(tasks, monkeypatch, form, words_per_copy, projection, average):
     monkeypatch.setattr(learner, "available_threads", lambda: 4)
+    monkeypatch.setattr(learner, "WORDS_PER_COPY", words_per_copy)  # whether threads judge by a copy of the totals
     if form == "full":  # an eigen-projection repeats for one BLAS on one number of BLAS threads: it is not split here
         projection = "end"
     for model in models(form, projection=projection, average=average):
@@ -75,9 +78,11 @@ def test_chunks_do_not_show(tasks, monkeypatch, chunk_triplets, projection):
     assert got == expected
 
 
-def test_a_small_buffer_recomputes_the_same(tasks, monkeypatch):
+@pytest.mark.parametrize("words_per_copy", [0, np.inf])
+def test_a_small_buffer_recomputes_the_same(tasks, monkeypatch, words_per_copy):
     for form in ("diagonal", "full"):
         expected = [bits(model.fit(tasks)) for model in models(form)]
+        monkeypatch.setattr(learner, "WORDS_PER_COPY", words_per_copy)
         monkeypatch.setattr(learner, "KEPT_SUBGRADIENTS", 500)
         monkeypatch.setattr(learner, "available_threads", lambda: 2)
         assert [bits(model.fit(tasks)) for model in models(form, n_threads=2)] == expected

@@ -18,10 +18,12 @@ KERNELS = sorted((ROOT / "kernels").glob("*.py"))
 
 # Kernels whose twin is called otherwise, or that compute nothing which could have one.
 OTHER_TWINS = {
-    "run_alone": ("spml", "mtspml"), "run_together": ("spml", "mtspml"), "search_nodes": ("nearest",), "rank_links": ("link_quality",), "wait": (), "take": (), "offer": (), "ask_for_mark": (), "span_of": (),
+    "run_alone": ("spml", "mtspml"), "run_in_phases": ("spml", "mtspml"), "run_by_snapshot": ("spml", "mtspml"), "search_nodes": ("nearest",), "rank_links": ("link_quality",), "wait": (), "wait_until": (),
+    "take": (), "place_of": (), "forget_blocks": (), "ask_for_mark": (), "span_of": (), "count_blocks": (), "pool_of": (),
     "score_row": ("score_nodes",), "kernel": (), "ask_for_link": (), "look_up_pool": (), "ask_for_rows": (),
     "draw_share": ("sample_triplets",), "draw_rows": ("sample_triplets",), "draw_asked": ("draw_triplet",),
-    "judge_block": ("spml", "mtspml"), "add_triplet": ("spml", "mtspml"), "add_share": ("spml", "mtspml"), "clip_totals": ("spml", "mtspml"), "is_to_be_clipped": (),
+    "judge_block": ("spml", "mtspml"), "add_triplet": ("spml", "mtspml"), "add_share": ("spml", "mtspml"),
+    "add_block": ("spml", "mtspml"), "clip_totals": ("spml", "mtspml"), "is_to_be_clipped": (),
     "judge_verdicts": ("spml", "mtspml"), "add_verdicts": ("spml", "mtspml"),
     "score_links": ("score_nodes",), "count_negatives": ("link_quality",), "score_from_counts": ("link_quality",),
 }  # fmt: skip

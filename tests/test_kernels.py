@@ -177,3 +177,4 @@ def test_a_broken_barrier_lets_the_others_go():
     meeting[barrier.BROKEN] = 1
     assert barrier.wait(meeting, 1)
     assert not barrier.wait(meeting, 2)
+    assert not barrier.wait_until(meeting, meeting, barrier.JUDGED, 1)

@@ -23,8 +23,7 @@ class _Network(ctypes.Structure):
     """The struct Network of limit.c."""
 
     _fields_ = [
-        (name, ctypes.c_void_p)
-        for name in ("indptr", "entries", "adj_indptr", "adj_indices", "link_sources", "marks")
+        (name, ctypes.c_void_p) for name in ("indptr", "entries", "adj_indptr", "adj_indices", "link_sources", "marks")
     ] + [(name, ctypes.c_uint64) for name in ("n_nodes", "n_links", "n_features", "n_marks")]
 
 

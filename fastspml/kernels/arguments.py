@@ -75,4 +75,6 @@ class Work(NamedTuple):
     touched: np.ndarray
     floors: np.ndarray
     word_bounds: np.ndarray  # thread k adds to word_bounds[k] to word_bounds[k + 1]; if diagonal, all are one share
+    judged_in: np.ndarray  # (blocks,): the iteration in which a block was judged last, for those who add meanwhile
+    snapshot: np.ndarray  # (entries, metrics): what threads judge by while others add; empty where none do
     barrier: np.ndarray

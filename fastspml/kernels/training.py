@@ -1,12 +1,8 @@
 """The loop of Algorithms 1 and 2 over a chunk of iterations: draw, judge, add, project.
 
 Triplets are drawn an iteration before they are judged, so that their rows can be asked for in good time: draws have no
-state, and need not wait for a metric.
-
-Threads judge an iteration's triplets block by block, at the totals as they stand; all meet; then all violated triplets
-are added, in triplet order. Additions to a diagonal metric are few: one thread does them all, while the others draw the
-next iteration's triplets. Those to a full metric are shared by rows. Either way an entry sees the same additions in the
-same order whatever the number of threads.
+state, and need not wait for a metric. All of an iteration are judged, block by block, at the totals as they stand
+before any of them is added. `together.py` has the loop on several threads.
 
 `features`, a buffer that only a full metric needs, is None for a diagonal one: numba then compiles that form alone.
 """
@@ -15,7 +11,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastspml.kernels.barrier import TO_DRAW, TO_JUDGE, offer, take, wait
 from fastspml.kernels.diagonal import add_diagonal, clip_diagonal, gap_diagonal, gradient_diagonal
 from fastspml.kernels.draws import ask_for_link, ask_for_mark, draw_asked, iteration_key, look_up_pool
 from fastspml.kernels.full import add_full, gap_full, row_diff
@@ -36,7 +31,6 @@ LINKS_AHEAD = np.uint64(10)  # triplets between asking for a link and asking for
 MARKS_AHEAD = np.uint64(10)  # triplets between asking for a mark and drawing
 ROWS_AHEAD = np.uint64(4)  # triplets between asking for rows and walking them
 LINES_ASKED = 5  # of every row, long enough or not
-BLOCKS_DRAWN = np.uint64(4)  # at a time: drawing is faster than judging
 TRIPLETS_IN_CACHE = np.uint64(200)  # rows of so many are still in a core's cache when they are added
 
 
@@ -203,42 +197,64 @@ def add_triplet(stack, noted, first, last, own, share, harmonic, thread, rows, w
 
 
 @kernel
+def add_block(
+    stack, settings, t, harmonic, n_triplets, block, thread, first, last, work, features, totals, moments, violations
+):
+    """Add the violated triplets of a block, in order, in place, of a full metric only to the rows of words
+    first..last - 1; return how many entries.
+
+    violations : int64 (pools,), counted by the thread that comes first
+    """
+    share = 1.0 / settings.batch_size
+    rows = work.rows[t % TWO]
+    asks_for_rows = features is None and n_triplets > TRIPLETS_IN_CACHE
+    start = block * work.block_size
+    end = start + work.n_violated[block]
+    pool = pool_of(settings, start)
+    pool_end = (pool + ONE) * settings.batch_size
+    n_entries = ZERO
+    for slot in range(start, end):
+        noted = work.violated[slot]
+        while noted[NUMBER] >= pool_end:
+            pool += ONE
+            pool_end += settings.batch_size
+        if asks_for_rows and slot + ROWS_AHEAD < end:
+            ahead = work.violated[slot + ROWS_AHEAD]
+            if ahead[PLACE] == RECOMPUTE:
+                ask_for_rows(stack, rows, ahead[NUMBER])
+            else:
+                ask_for_row(stack.entries, ahead[LINKED], ahead[LINKED] + ahead[N_LINKED])
+                ask_for_row(stack.entries, ahead[UNLINKED], ahead[UNLINKED] + ahead[N_UNLINKED])
+        if thread == ZERO:
+            violations[pool] += 1
+        own = pool + ONE if settings.has_tasks else ZERO
+        n_entries += add_triplet(
+            stack, noted, first, last, own, share, harmonic, thread, rows, work, features, totals, moments
+        )
+    return n_entries
+
+
+@kernel
 def add_share(stack, settings, t, harmonic, n_pools, thread, work, features, totals, moments, violations, counters):
     """Add all violated triplets, in order, to this thread's share of the words; the first thread counts them, too.
 
     violations : int64 (pools,), zero before
     """
     first, last = work.word_bounds[thread], work.word_bounds[thread + ONE]
-    share = 1.0 / settings.batch_size
-    rows = work.rows[t % TWO]
     n_triplets = n_pools * settings.batch_size
-    asks_for_words = features is None and n_triplets > TRIPLETS_IN_CACHE
-    pool, pool_end = ZERO, settings.batch_size
-    own = ONE if settings.has_tasks else ZERO
-    n_entries, start, block = ZERO, ZERO, ZERO
-    while start < n_triplets:
-        end = start + work.n_violated[block]
-        for slot in range(start, end):
-            noted = work.violated[slot]
-            while noted[NUMBER] >= pool_end:
-                pool += ONE
-                pool_end += settings.batch_size
-                own += np.uint64(settings.has_tasks)
-            if asks_for_words and slot + ROWS_AHEAD < end:
-                ahead = work.violated[slot + ROWS_AHEAD]
-                if ahead[PLACE] == RECOMPUTE:
-                    ask_for_rows(stack, rows, ahead[NUMBER])
-                else:
-                    ask_for_row(stack.entries, ahead[LINKED], ahead[LINKED] + ahead[N_LINKED])
-                    ask_for_row(stack.entries, ahead[UNLINKED], ahead[UNLINKED] + ahead[N_UNLINKED])
-            if thread == ZERO:
-                violations[pool] += 1
-            n_entries += add_triplet(
-                stack, noted, first, last, own, share, harmonic, thread, rows, work, features, totals, moments
-            )
-        start += work.block_size
-        block += ONE
+    n_entries = ZERO
+    for block in range(count_blocks(n_triplets, work.block_size)):
+        n_entries += add_block(
+            stack, settings, t, harmonic, n_triplets, block, thread, first, last, work, features, totals, moments,
+            violations,
+        )  # fmt: skip
     counters[ENTRIES] += n_entries
+
+
+@kernel
+def count_blocks(n_triplets, block_size):
+    """Return how many blocks hold so many triplets."""
+    return ONE if n_triplets == block_size else (n_triplets + block_size - ONE) // block_size
 
 
 @kernel
@@ -285,71 +301,4 @@ def run_alone(
         if features is None and is_to_be_clipped(settings, t):
             clip_totals(settings.priors, settings.regs, t, harmonic, work.floors, totals, moments, work.touched)
         harmonic += 1.0 / t
-    return harmonic
-
-
-@kernel
-def judge_blocks(stack, settings, t, n_triplets, judged, work, features, thread, counters):
-    """Judge blocks of iteration t as long as there are any."""
-    n_blocks = (n_triplets + work.block_size - ONE) // work.block_size
-    at = ZERO
-    block = take(work.barrier, TO_JUDGE)
-    while block < n_blocks:
-        # The one after is taken at once: its rows are asked for while this one is judged.
-        next_block = take(work.barrier, TO_JUDGE)
-        first = block * work.block_size
-        at = judge_block(
-            stack, settings, t, block, first, min(first + work.block_size, n_triplets), work.rows[t % TWO],
-            next_block * work.block_size, n_triplets, at, judged, work, features, thread, counters,
-        )  # fmt: skip
-        block = next_block
-
-
-@kernel
-def draw_blocks(stack, settings, t, n_triplets, work):
-    """Draw triplets of iteration t as long as there are any left."""
-    size = BLOCKS_DRAWN * work.block_size
-    first = take(work.barrier, TO_DRAW) * size
-    while first < n_triplets:
-        draw_share(stack, settings, t, first, min(first + size, n_triplets), work.rows[t % TWO])
-        first = take(work.barrier, TO_DRAW) * size
-
-
-@kernel
-def run_together(
-    thread, n_threads, t_first, t_last, stack, settings, judged, totals, moments, harmonic, work, features, violations,
-    counters,
-):  # fmt: skip
-    """As run_alone, as one of n_threads, which all have to run it at the same time.
-
-    Returns nan when another thread has failed.
-    """
-    n_pools = np.uint64(violations.shape[1])
-    n_triplets = n_pools * settings.batch_size
-    small_code()
-    n_adding = np.uint64(len(work.word_bounds)) - ONE
-    thread = np.uint64(thread)
-    draw_blocks(stack, settings, t_first, n_triplets, work)
-    if not wait(work.barrier, n_threads):
-        return np.nan
-    for t in range(t_first, t_last + ONE):
-        if thread == ZERO:
-            offer(work.barrier, TO_DRAW)
-        judge_blocks(stack, settings, t, n_triplets, judged, work, features, thread, counters[thread])
-        if not wait(work.barrier, n_threads):
-            return np.nan
-        if thread < n_adding:
-            add_share(
-                stack, settings, t, harmonic, n_pools, thread, work, features, totals, moments,
-                violations[t - t_first], counters[thread],
-            )  # fmt: skip
-        if thread == ZERO:
-            if features is None and is_to_be_clipped(settings, t):
-                clip_totals(settings.priors, settings.regs, t, harmonic, work.floors, totals, moments, work.touched)
-            offer(work.barrier, TO_JUDGE)
-        if t < t_last:  # the next chunk draws its own
-            draw_blocks(stack, settings, t + ONE, n_triplets, work)
-        harmonic += 1.0 / t
-        if not wait(work.barrier, n_threads):
-            return np.nan
     return harmonic
