@@ -18,6 +18,7 @@ from fastspml.network import Network
 # Below this chance that a drawn pair is a triplet, triplets are numbered and drawn by number instead.
 EXACT_BELOW_ACCEPTANCE = 1 / 16
 NO_ROWS = np.zeros(1, dtype=np.uint64), np.empty(0, dtype=pair_dtype(np.uint32, np.float32))
+MOST_COPIED_BYTES = 2**28  # of attributes; beyond it, memory is dearer than the sixth of the time that a copy saves
 MARKS_PER_LINK = 16  # bits: one pair in 17 without a link has to be looked up all the same
 
 
@@ -27,8 +28,8 @@ def stack(
     """Lay networks out for the kernels, as one pool or as a pool each; `columns` keeps only those features, in that
     order. To draw triplets no rows are needed.
 
-    Attributes that tasks share are laid out once. Those of a single mapped network are not copied, and what has to be
-    laid out anew of mapped networks lies in files again.
+    Attributes that tasks share are laid out once. Those of a single network that is large or mapped are not copied, and
+    what has to be laid out anew of mapped networks lies in files again.
     """
     pool_starts = np.array([0, len(networks)] if pooled else range(len(networks) + 1), dtype=np.uint64)
     n_triplets = [network.n_triplets for network in networks]
@@ -95,11 +96,16 @@ def _rows(matrices: Sequence[sparse.csr_array], columns: np.ndarray | None) -> t
             )
         matrices = [freeze_csr(matrix[:, columns]) for matrix in matrices]
     indptr, words, values = _stack_csr(matrices)
-    if are_mapped or words.itemsize != values.itemsize:
+    if are_mapped or words.itemsize != values.itemsize or words.nbytes + values.nbytes > MOST_COPIED_BYTES:
         return indptr, Apart(words, values)
+    return indptr, freeze(side_by_side(words, values))
+
+
+def side_by_side(words: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return a copy of entries in which a word and its value are one record."""
     entries = large_array(len(words), pair_dtype(words.dtype, values.dtype))
     entries["word"], entries["value"] = words, values
-    return indptr, freeze(entries)
+    return entries
 
 
 def _stack_csr(matrices: Sequence[sparse.csr_array]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -133,20 +135,26 @@ def test_share_vocabulary():
     assert got[1].features.has_canonical_format
 
 
-def test_stacked_rows_lie_side_by_side_where_sizes_agree_and_shared_attributes_stand_once(network):
-    alone = stack([network], pooled=True)
-    assert alone.entries.itemsize == 8
-    np.testing.assert_array_equal(alone.words, network.features.indices)
-    np.testing.assert_array_equal(alone.values, network.features.data)
-    double = make_network(dtype=np.float64)
-    alone = stack([double], pooled=True)
-    assert np.shares_memory(alone.words, double.features.indices)
-    assert np.shares_memory(alone.values, double.features.data)
+def test_stacked_rows_lie_side_by_side_and_shared_attributes_stand_once(network):
+    copied = stack([network], pooled=True)
+    assert copied.entries.itemsize == 8
+    np.testing.assert_array_equal(copied.words, network.features.indices)
+    np.testing.assert_array_equal(copied.values, network.features.data)
     other = network.with_links(network.adjacency.T, "other")
     both = stack([network, other], pooled=False)
     assert len(both.indptr) == network.n_nodes + 1
     assert both.feature_starts.tolist() == [0, 0]
     assert both.node_starts.tolist() == [0, network.n_nodes, 2 * network.n_nodes]
+
+
+def test_large_networks_and_numbers_of_other_sizes_are_not_copied(network, monkeypatch):
+    double = make_network(dtype=np.float64)
+    uncopied = [stack([double], pooled=True)]
+    monkeypatch.setattr(sys.modules["fastspml.stack"], "MOST_COPIED_BYTES", 100)
+    uncopied.append(stack([network], pooled=True))
+    for stacked, given in zip(uncopied, (double, network), strict=True):
+        assert np.shares_memory(stacked.words, given.features.indices)
+        assert np.shares_memory(stacked.values, given.features.data)
 
 
 def corrupt(matrix, **parts):

@@ -14,6 +14,7 @@ import numpy as np
 
 from fastspml import SPML, Network
 from fastspml.kernels.rows import Apart
+from fastspml.stack import side_by_side
 
 SOURCE = Path(__file__).with_name("limit.c")
 FLAGS = ["-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC"]
@@ -49,10 +50,12 @@ class LimitSPML:
 
     def __init__(self, network: Network, metric: str = "diagonal") -> None:
         prepared = SPML(metric=metric).prepare(network)
-        self._stack, entries, columns = prepared.stacked, prepared.stacked.entries, prepared.columns
+        self._stack, columns = prepared.stacked, prepared.columns
+        if isinstance(self._stack.entries, Apart):  # of a network that is too large to be copied for a fit
+            self._stack = self._stack._replace(entries=side_by_side(self._stack.words, self._stack.values))
         arrays = [getattr(self._stack, name) for name, kind in _Network._fields_ if kind is ctypes.c_void_p]
-        if self._stack.adj_indices.itemsize != 4 or self._stack.values.itemsize != 4 or isinstance(entries, Apart):
-            raise ValueError("the C loop takes indices and attributes of 32 bits, in memory.")
+        if self._stack.adj_indices.itemsize != 4 or self._stack.entries.itemsize != 8:
+            raise ValueError("the C loop takes indices and attributes of 32 bits.")
         n_words = network.n_features if columns is None else len(columns)
         self._n_entries = n_words if columns is None else n_words * (n_words + 1) // 2
         self._struct = _Network(

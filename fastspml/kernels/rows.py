@@ -1,9 +1,9 @@
 """Rows of attributes as the kernels read them: entries, each of them a word and its value.
 
-In memory, a word and its value of the same size lie side by side, in one array of records: a row then takes fewer cache
-lines than two half rows would, and waiting for those is most of a large network's time. Of different sizes they would
-lie across lines, and a network in a file is not copied: there words and values lie apart. Numba compiles a kernel for
-what it is handed.
+A word and its value lie side by side, in one array of records, where they have the same size: a row then takes fewer
+cache lines than two half rows would, and waiting for those is most of a network's time. Of different sizes they would
+lie across lines, and networks in files and very large ones are not copied: there words and values lie apart, each in an
+array. Numba compiles a kernel for what it is handed.
 """
 
 from __future__ import annotations
