@@ -30,7 +30,7 @@ N_COUNTERS = 5
 LINKS_AHEAD = np.uint64(10)  # triplets between asking for a link and asking for its mark
 MARKS_AHEAD = np.uint64(10)  # triplets between asking for a mark and drawing
 ROWS_AHEAD = np.uint64(4)  # triplets between asking for rows and walking them
-LINES_ASKED = 5  # of every row, long enough or not
+ENTRIES_ASKED = np.uint64(40)  # of every row, long enough or not: cheaper than a loop whose end cannot be foreseen
 TRIPLETS_IN_CACHE = np.uint64(200)  # rows of so many are still in a core's cache when they are added
 
 
@@ -77,13 +77,13 @@ def draw_share(stack, settings, t, first, last, rows):
 @kernel
 def ask_for_row(entries, start, end):
     """Ask for the entries from start to end."""
-    p = start
-    for _ in range(LINES_ASKED):  # some for nothing: less to pay for than a loop whose end cannot be foreseen
+    p, per_line = start, entries_per_line(entries)
+    for _ in range((ENTRIES_ASKED + per_line - ONE) // per_line):
         ask_for_entry(entries, p)
-        p += entries_per_line(entries)
+        p += per_line
     while p < end:
         ask_for_entry(entries, p)
-        p += entries_per_line(entries)
+        p += per_line
 
 
 @kernel
