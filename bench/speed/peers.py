@@ -46,9 +46,9 @@ def draw(network: Network, n_iters: int, batch_size: int, seed: int = 0, first: 
     return drawn[:, :, 1:]
 
 
-def attributes(network: Network) -> sparse.csr_array:
-    """Return the rows x as float64, with the 32-bit indices that SciPy is fastest on."""
-    rows = sparse.csr_array(network.features, dtype=np.float64)
+def attributes(network: Network, dtype: Any = np.float64) -> sparse.csr_array:
+    """Return the rows x, with the 32-bit indices that SciPy is fastest on."""
+    rows = sparse.csr_array(network.features, dtype=dtype)
     rows.indices, rows.indptr = rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
     return rows
 
@@ -59,7 +59,7 @@ def attributes(network: Network) -> sparse.csr_array:
 def differences(rows: sparse.csr_array, one: np.ndarray, other: np.ndarray) -> sparse.csr_array:
     """Return x_one - x_other of many pairs: one product with a matrix that has 1 and -1 in each row."""
     pairs = np.stack([one, other], axis=1).astype(np.int32).ravel()
-    signs, starts = np.tile([1.0, -1.0], len(one)), np.arange(0, 2 * len(one) + 1, 2, dtype=np.int32)
+    signs, starts = np.tile(np.array([1.0, -1.0], rows.dtype), len(one)), np.arange(0, 2 * len(one) + 1, 2, dtype=np.int32)
     return sparse.csr_array((signs, pairs, starts), shape=(len(one), rows.shape[0])) @ rows
 
 
@@ -294,8 +294,10 @@ def measure(
             work[f"PyTorch, dense rows, {label}"] = few[:20, :, 0].size, partial(torch_dense(network, REG), few[:20])
             work[f"PyTorch, embedding bags, {label}"] = few[:, :, 0].size, partial(torch_bags(network, REG), few)
     if missing("scikit-learn") is None:
-        rows, triplets = attributes(network), draw(network, 1, n_triplets, seed=1)[0]
-        written = as_examples(write_out(rows, triplets))
+        # As float32, because both writing out and SGD are faster then; LIBLINEAR would make float64 of it first.
+        rows, triplets = attributes(network, np.float32), draw(network, 1, n_triplets, seed=1)[0]
+        written, labels = as_examples(write_out(rows, triplets))
+        double = written.astype(np.float64)
         work["writing triplets out"] = n_triplets, lambda: as_examples(write_out(rows, triplets))
         work["writing triplets out, as one would write it"] = (
             n_triplets,
@@ -303,11 +305,11 @@ def measure(
         )
         work["scikit-learn SGD, a pass over triplets written out"] = (
             n_triplets,
-            lambda: sgd_classifier(SOLVERS_REG).partial_fit(*written, classes=[-1.0, 1.0]),
+            lambda: sgd_classifier(SOLVERS_REG).partial_fit(written, labels, classes=[-1.0, 1.0]),
         )
         work["LIBLINEAR on triplets written out, tolerance 0.1"] = (
             n_triplets,
-            lambda: fit_quietly(liblinear(SOLVERS_REG, n_triplets, 0.1), *written),
+            lambda: fit_quietly(liblinear(SOLVERS_REG, n_triplets, 0.1), double, labels),
         )
     if missing("implicit") is None:
         for epochs in (1, 1 + BPR_EPOCHS):
