@@ -19,7 +19,7 @@ _HOMES = {
     "Metric": "metric",
     "SPML": "spml",
     "MTSPML": "mtspml",
-    "Progress": "learner",
+    "Progress": "state",
     "read_networks": "store",
     "write_networks": "store",
     "save_model": "store",

@@ -17,11 +17,12 @@ from scipy import sparse
 
 from fastspml.csr import as_kernel_csr
 from fastspml.kernels import ranking
-from fastspml.learner import Progress, check_number
+from fastspml.learner import check_number
 from fastspml.metric import Metric
 from fastspml.network import Network, as_networks, check_same_features
 from fastspml.scoring import RanksByMetric
 from fastspml.spml import SPML
+from fastspml.state import Progress
 from fastspml.weighting import Weighting, as_weighting
 
 ProgressCall = Callable[[Progress], Any]

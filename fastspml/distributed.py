@@ -34,10 +34,12 @@ from fastspml.cluster import hold
 from fastspml.kernels import spread, training
 from fastspml.kernels.arguments import Settings, Stack, Work
 from fastspml.kernels.jit import EDITION
-from fastspml.learner import Learner, Prepared, Progress, Team
+from fastspml.learner import Learner, Team
 from fastspml.network import Network
+from fastspml.state import Prepared, Progress
 from fastspml.store import read_networks
 from fastspml.weighting import Weighting
+from fastspml.workspace import word_memory, work_memory
 
 SECONDS_BEFORE_A_LOOK = 2.0  # between looks for workers that have come or gone
 SECONDS_FOR_WORKERS = 60.0  # to wait for the first worker of a cluster, or for a new one when all are gone
@@ -220,8 +222,8 @@ class _Seat:
         self.stacked, self.settings = prepared.stacked, learner._settings(len(networks), state)
         self.violations = np.zeros(state.violations.shape[1], dtype=np.int64)
         self.n_triplets = len(self.violations) * learner.batch_size
-        self.work = learner._work(prepared.stacked, state, self.n_triplets, n_threads=1)
-        self.features = _feature_memory(learner, prepared.stacked, self.work)
+        self.work = work_memory(prepared.stacked, state, self.n_triplets, n_threads=1, clips=learner._clips)
+        self.features = word_memory(prepared.stacked, state, self.work)
         self.no_moments = state.moments
         self.epoch = -1
 
@@ -455,10 +457,6 @@ def _judge_block(
         stacked, settings, np.uint64(request.t), np.uint64(request.first), np.uint64(request.last), judged, work,
         features, counters, verdicts,
     )  # fmt: skip
-
-
-def _feature_memory(learner: Learner, stacked: Stack, work: Work) -> np.ndarray | None:
-    return np.empty(work.values.shape, stacked.words.dtype) if learner.form == "full" else None
 
 
 def _sizes(stacked: Stack) -> tuple[int, ...]:

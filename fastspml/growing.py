@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fastspml.learner import Learner, Prepared, Progress, State
+from fastspml.learner import Learner
 from fastspml.network import Network, align_vocabulary, as_networks, check_same_features
+from fastspml.state import Prepared, Progress, State
 from fastspml.weighting import Weighting
 
 GrowingSelf = TypeVar("GrowingSelf", bound="GrowingLearner")

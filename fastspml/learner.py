@@ -17,15 +17,17 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from fastspml.entries import add_to_diagonal, pack, projected, with_prior, without_prior
-from fastspml.kernels import barrier, training
-from fastspml.kernels.arguments import Settings, Stack, Work
+from fastspml.kernels import training
+from fastspml.kernels.arguments import Settings
 from fastspml.machine import available_memory, available_threads, thread_team
-from fastspml.mapped import PIECE, count_columns
+from fastspml.mapped import count_columns
 from fastspml.metric import DiagonalMetric, FullMetric, Metric, project_psd
 from fastspml.network import Network, as_networks, check_same_features
 from fastspml.scoring import RanksByMetric
 from fastspml.stack import stack
+from fastspml.state import WORK_COUNTERS, Prepared, Progress, State
 from fastspml.weighting import Weighting, as_weighting
+from fastspml.workspace import word_memory, work_memory
 
 logger = logging.getLogger(__name__)
 
@@ -33,59 +35,8 @@ CHUNK_TRIPLETS = 200_000  # judged at most between two calls of `progress`: some
 CHUNK_S = 0.5  # a chunk that takes longer, as those of a full metric would, is followed by a smaller one
 FIRST_TRIPLETS = 2_000  # of the first chunk, when it is not known yet how long a triplet takes
 MIN_TRIPLETS_PER_THREAD = {"diagonal": 64, "full": 4}  # fewer are judged faster than threads can meet
-TRIPLETS_PER_BLOCK = 64  # that a thread judges at a time, or fewer,
-BLOCKS_PER_THREAD = 4  # so that there are so many blocks for each
-WORDS_PER_COPY = 3  # of a batch for every total, and threads judge by a copy of the totals while one adds
-KEPT_SUBGRADIENTS = 2**20  # values a thread keeps of violated triplets; beyond it they are computed again
-TOUCHED_SHARE = 8  # one entry in so many may be listed as touched before a projection looks at all of them
-
-# Work done since the first iteration: triplets judged and violated, words read, entries of totals changed.
-WORK_COUNTERS = {
-    "judged": training.JUDGED,
-    "violated": training.VIOLATED,
-    "words": training.WORDS,
-    "entries": training.ENTRIES,
-}
 
 Self = TypeVar("Self", bound="Learner")
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What `progress` is handed between chunks."""
-
-    iteration: int
-    n_iters: int
-    elapsed_s: float
-    work: dict[str, int]  # as WORK_COUNTERS names it
-    violations: np.ndarray  # of every iteration of the last chunk, shape (iterations, tasks)
-    violated_share: float  # of the last chunk's triplets
-
-
-@dataclass
-class State:
-    """How far training has come: everything that going on needs, and nothing else."""
-
-    iteration: int
-    totals: np.ndarray  # V, shape (entries, metrics); an entry is a feature, or one of a packed lower triangle
-    moments: np.ndarray  # U, the same shape, or (0, metrics) without averaging
-    harmonic: float
-    violations: np.ndarray  # shape (iterations, pools)
-    work: dict[str, int]
-    columns: np.ndarray | None  # the features that have a row, for a full metric, the most frequent first
-    ahead: np.ndarray  # int64 (metrics,): iterations that a metric has done more than this; 0 but for added tasks
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Networks as a fit takes them in; fits that weight alike, and are of one kind and form, can share it."""
-
-    networks: list[Network]  # weighted
-    weighting: Weighting | None  # what the learner weighted them by, if it did
-    columns: np.ndarray | None  # the features that get a row, for a full metric
-    stacked: Stack
-
-
 # Who runs the chunks of a fit: gives, for its duration, a function that does what `run_alone` does.
 Team = Callable[["Learner", Prepared], AbstractContextManager[Callable[..., float]]]
 
@@ -297,8 +248,8 @@ class Learner(RanksByMetric):
         n_triplets = state.violations.shape[1] * self.batch_size
         n_threads = min(self.n_threads, available_threads(), n_triplets // MIN_TRIPLETS_PER_THREAD[self.form])
         n_threads = max(1, n_threads) if team is None else 1
-        settings, work = self._settings(n_tasks, state), self._work(stacked, state, n_triplets, n_threads)
-        features = np.empty(work.values.shape, stacked.words.dtype) if self.form == "full" else None
+        settings, work = self._settings(n_tasks, state), work_memory(stacked, state, n_triplets, n_threads, self._clips)
+        features = word_memory(stacked, state, work)
         violations, chunk_triplets, is_stopped = state.violations, FIRST_TRIPLETS, False
         with team(self, prepared) if team is not None else thread_team(n_threads, work) as run_on_all:
             for stop in stops:
@@ -345,6 +296,11 @@ class Learner(RanksByMetric):
         """Iterations between projections during training; 0 if there are none."""
         return {"every": 1, "end": 0, "never": 0}.get(self.projection, self.projection)  # type: ignore[arg-type, return-value]
 
+    @property
+    def _clips(self) -> bool:
+        """Whether kernels project the totals, which they do for diagonal metrics."""
+        return self.form == "diagonal" and self._projection_interval > 0 and not self._projects_sums
+
     def _is_projection_due(self, iteration: int) -> bool:
         every = self._projection_interval
         return every > 0 and iteration > 0 and iteration % every == 0
@@ -370,37 +326,6 @@ class Learner(RanksByMetric):
             common_is_given=False,
         )
 
-    def _work(self, stacked: Stack, state: State, n_triplets: int, n_threads: int) -> Work:
-        is_full = self.form == "full"
-        n_words = self.n_features_ if state.columns is None else len(state.columns)
-        longest = int(np.diff(stacked.indptr.view(np.int64)).max(initial=0))
-        at_hand = (4 if is_full else 2) * longest  # two rows, or two differences of two rows
-        n_kept = min(KEPT_SUBGRADIENTS, n_triplets * at_hand)
-        clips = not is_full and self._projection_interval > 0 and not self._projects_sums
-        n_touched = state.totals.size // TOUCHED_SHARE + 1 if clips else 0
-        touched = np.empty((1, n_touched), dtype=np.uint64)
-        touched[:, :1] = n_touched  # the list starts as overflowed: what was touched before is not known
-        block_size = n_triplets
-        if n_threads > 1:
-            block_size = min(TRIPLETS_PER_BLOCK, max(1, n_triplets // (BLOCKS_PER_THREAD * n_threads)))
-        n_words_read = n_triplets * len(stacked.words) / (len(stacked.indptr) - 1)
-        adds_meanwhile = n_threads > 1 and not is_full and n_words_read > WORDS_PER_COPY * state.totals.size
-        return Work(
-            rows=np.zeros((2, n_triplets, 3), dtype=np.uint64),
-            block_size=np.uint64(block_size),
-            violated=np.zeros((n_triplets, training.N_FIELDS), dtype=np.uint64),
-            n_violated=np.zeros(-(-n_triplets // block_size), dtype=np.uint64),
-            values=np.empty((n_threads, n_kept + at_hand)),
-            n_kept=np.uint64(n_kept),
-            doubled=np.zeros((n_threads, 0 if is_full else n_words), stacked.values.dtype),
-            touched=touched,
-            floors=np.zeros(state.totals.shape[1]),
-            word_bounds=_word_bounds(stacked.words, n_words, n_threads if is_full else 1),
-            judged_in=np.zeros(-(-n_triplets // block_size), dtype=np.int64),
-            snapshot=np.empty(state.totals.shape if adds_meanwhile else (0, 0)),
-            barrier=barrier.new_barrier(),
-        )
-
     def _judged(self, settings: Settings, state: State) -> tuple[np.ndarray, Settings]:
         """Return what the next chunk is judged by: the totals, or sums of full metrics that were just projected."""
         if not (self.form == "full" and self._projects_sums and self._is_projection_due(state.iteration)):
@@ -417,7 +342,7 @@ class Learner(RanksByMetric):
         for column, (reg, prior) in enumerate(zip(self._regs(n_tasks), self._priors(n_tasks), strict=True)):
             projected = project_psd(self._plain_part(state, column))
             add_to_diagonal(projected, -prior)
-            change = pack(projected) * (reg * _clock(state, column)) - state.totals[:, column]
+            change = pack(projected) * (reg * state.clock(column)) - state.totals[:, column]
             state.totals[:, column] += change
             if len(state.moments):
                 state.moments[:, column] += change * (state.harmonic - 1.0 / state.iteration)
@@ -439,7 +364,7 @@ class Learner(RanksByMetric):
         n_tasks = state.totals.shape[1] - 1
         reg, prior = self._regs(n_tasks)[column], self._priors(n_tasks)[column]
         # A task that was added and not trained yet has no totals either.
-        clock = max(1, _clock(state, column))
+        clock = max(1, state.clock(column))
         return with_prior(state.totals[:, column] / (reg * clock), prior, state.columns is not None)
 
     def _part(self, state: State, column: int, projects: bool) -> np.ndarray:
@@ -506,11 +431,6 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def _clock(state: State, column: int) -> int:
-    """Return the iterations that a metric has done."""
-    return state.iteration + int(state.ahead[column])
-
-
 # ---- chunks of iterations -------------------------------------------------------------------------------------------
 
 
@@ -528,18 +448,3 @@ def _with_room(violations: np.ndarray, n_iters: int) -> np.ndarray:
     roomy = np.zeros((max(n_iters, 2 * len(violations)), violations.shape[1]), dtype=np.int64)
     roomy[: len(violations)] = violations
     return roomy
-
-
-# ---- memory for the kernels ------------------------------------------------------------------------------------------
-
-
-def _word_bounds(words: np.ndarray, n_words: int, n_threads: int) -> np.ndarray:
-    """Return where each thread's share of the rows of full metrics starts and ends, so that all add about as much."""
-    if n_threads == 1:
-        return np.array([0, n_words], dtype=np.uint64)
-    counts = np.zeros(n_words, dtype=np.int64)
-    for start in range(0, len(words), PIECE):  # NumPy widens what it counts
-        counts += np.bincount(words[start : start + PIECE], minlength=n_words)
-    amount = np.cumsum(counts).astype(np.float64) ** 2  # a row of the triangle costs as much as words come before it
-    cuts = np.searchsorted(amount, amount[-1] * np.arange(1, n_threads) / n_threads)
-    return np.concatenate([[0], cuts, [n_words]]).astype(np.uint64)

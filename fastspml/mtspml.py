@@ -11,10 +11,11 @@ import numpy as np
 from fastspml.entries import pack
 from fastspml.growing import GrowingLearner
 from fastspml.kernels.arguments import Settings
-from fastspml.learner import Progress, State, check_number
+from fastspml.learner import check_number
 from fastspml.metric import FullMetric, Metric
 from fastspml.network import Network, as_networks
 from fastspml.scoring import mean_hinge
+from fastspml.state import Progress, State
 
 # Iterations with a frozen common metric are numbered from 1 on again, for the new task alone; under another seed they
 # do not draw what later iterations of all tasks will.

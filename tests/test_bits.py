@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fastspml as fs
-from fastspml import learner
+from fastspml import learner, workspace
 
 BATCH = 600  # large enough to be split over four threads
 
@@ -38,7 +38,7 @@ def bits(model):
 )
 def test_threads_do_not_show(tasks, monkeypatch, form, words_per_copy, projection, average):
     monkeypatch.setattr(learner, "available_threads", lambda: 4)
-    monkeypatch.setattr(learner, "WORDS_PER_COPY", words_per_copy)  # whether threads judge by a copy of the totals
+    monkeypatch.setattr(workspace, "WORDS_PER_COPY", words_per_copy)  # whether threads judge by a copy of the totals
     if form == "full":  # an eigen-projection repeats for one BLAS on one number of BLAS threads: it is not split here
         projection = "end"
     for model in models(form, projection=projection, average=average):
@@ -82,8 +82,8 @@ def test_chunks_do_not_show(tasks, monkeypatch, chunk_triplets, projection):
 def test_a_small_buffer_recomputes_the_same(tasks, monkeypatch, words_per_copy):
     for form in ("diagonal", "full"):
         expected = [bits(model.fit(tasks)) for model in models(form)]
-        monkeypatch.setattr(learner, "WORDS_PER_COPY", words_per_copy)
-        monkeypatch.setattr(learner, "KEPT_SUBGRADIENTS", 500)
+        monkeypatch.setattr(workspace, "WORDS_PER_COPY", words_per_copy)
+        monkeypatch.setattr(workspace, "KEPT_SUBGRADIENTS", 500)
         monkeypatch.setattr(learner, "available_threads", lambda: 2)
         assert [bits(model.fit(tasks)) for model in models(form, n_threads=2)] == expected
         monkeypatch.undo()

@@ -31,7 +31,7 @@ OTHER_TWINS = {
 # A file may import only from those before it (STYLE.md, section 2).
 ORDER = [
     "exchange", "csr", "mapped", "network", "leaks", "weighting", "kernels", "machine", "stack", "metric", "entries", "synthetic", "scoring",
-    "scanning", "learner", "growing", "spml", "mtspml", "store", "datasets", "readers", "evaluate", "predict",
+    "scanning", "state", "workspace", "learner", "growing", "spml", "mtspml", "store", "datasets", "readers", "evaluate", "predict",
     "baselines", "cluster", "selection", "runs", "distributed", "plots", "page", "report", "cli", "__main__",
 ]  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import fastspml as fs
 from bench.speed import networks
+from fastspml.state import Prepared
 
 REG = 1e-5
 
@@ -42,13 +43,13 @@ class Case:
         """Return the iterations that judge about so many triplets, a full metric's being far longer."""
         return max(2, n_triplets // (250 if self.metric == "full" else 1) // self.batch_size)
 
-    def run(self, network: fs.Network, n_iters: int, **params: Any) -> Callable[[], fs.SPML]:
-        """Return a fit of a network that is laid out already: what it does is set up memory, and iterate.
+    def run(self, network: fs.Network | Prepared, n_iters: int, **params: Any) -> Callable[[], fs.SPML]:
+        """Return a fit of a network that is laid out before: what it does is set up memory, and iterate.
 
         Nothing is projected, as nothing is in the loop in C.
         """
         model = fs.SPML(reg=REG, metric=self.metric, batch_size=self.batch_size, projection="never", **params)
-        prepared = model.prepare(network)
+        prepared = network if isinstance(network, Prepared) else model.prepare(network)
 
         def fit() -> fs.SPML:
             for _ in model.stages(prepared, [n_iters]):

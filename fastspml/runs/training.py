@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.learner import Learner, Progress, Team
+from fastspml.learner import Learner, Team
 from fastspml.network import Network, split_networks
 from fastspml.runs.checkpoints import Cadence, Checkpoints
 from fastspml.runs.config import new_model, read_config
@@ -18,6 +18,7 @@ from fastspml.runs.folder import Lines, RunFolder, locked_run, now, versions
 from fastspml.runs.looks import Looks, is_quick
 from fastspml.runs.signals import noted_signals
 from fastspml.selection import Selection, SelectProgress, Trial, select
+from fastspml.state import Progress
 from fastspml.store import file_checksum, load_model, read_networks, save_model
 
 # The history gets a line when this share more time has passed, but at least a second and at most a minute.

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.learner import Learner, State
+from fastspml.learner import Learner
 from fastspml.metric import DiagonalMetric, FullMetric, Metric
 from fastspml.mtspml import MTSPML
 from fastspml.spml import SPML
+from fastspml.state import State
 from fastspml.store.common import (
     MODEL,
     check_format,
