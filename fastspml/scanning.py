@@ -14,7 +14,7 @@ from fastspml.kernels import ranking, scanning
 from fastspml.mapped import row_ranges, rows_between, take_rows
 from fastspml.metric import Metric
 from fastspml.network import Network
-from fastspml.scoring import BLOCK_BYTES, on_threads
+from fastspml.scoring import BLOCK_BYTES, on_threads, ranked_norms
 
 MOST_QUERIES = 64  # of a scan; more are not scored faster, as each row's words are in the cache by then
 
@@ -24,7 +24,7 @@ def link_quality(
 ) -> np.ndarray:
     """Return how well each node's links are ranked, shape (len(nodes), 4), as the kernel of that name has it."""
     rows = metric.attributes(network)
-    norms = np.concatenate([metric.sqnorms(rows_between(rows, *piece)) for piece in row_ranges(rows.indptr)])
+    norms = np.concatenate([ranked_norms(metric, rows_between(rows, *piece)) for piece in row_ranges(rows.indptr)])
     quality = np.empty((len(nodes), 4))
     size = int(np.clip(BLOCK_BYTES // (8 * max(1, network.n_features)), 1, MOST_QUERIES))
 

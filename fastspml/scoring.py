@@ -41,7 +41,7 @@ class NodeScores:
     def __init__(self, metric: Metric, network: Network) -> None:
         self.metric = metric
         self.rows = metric.attributes(network)
-        self.norms = metric.sqnorms(self.rows)
+        self.norms = ranked_norms(metric, self.rows)
         if not metric.is_full:
             self._words = as_kernel_csr(self.rows.T.tocsr())
 
@@ -49,7 +49,7 @@ class NodeScores:
         """Return the same nodes under another metric of the same form that compares the same attributes."""
         other = copy.copy(self)
         other.__dict__.pop("_searched", None)
-        other.metric, other.norms = metric, metric.sqnorms(self.rows)
+        other.metric, other.norms = metric, ranked_norms(metric, self.rows)
         return other
 
     def fits(self, metric: Metric) -> bool:
@@ -106,7 +106,7 @@ class NodeScores:
     @cached_property
     def _searched(self) -> search.Nodes:
         """The nodes under a diagonal metric, with what a search has to know about them beforehand."""
-        weights, norms = self.metric.diagonal_entries, self.norms
+        weights, norms = self.metric.diagonal_entries, self.metric.sqnorms(self.rows)
         largest = float(norms.max(initial=0.0))
         # A bound needs words that can only take nodes apart, and norms that float32 can hold.
         has_bounds = bool((weights >= 0.0).all() and search.SMALLEST_NORM < largest < search.LARGEST_NORM)
@@ -137,6 +137,20 @@ class NodeScores:
 
         on_threads(rank, len(nodes), n_threads)
         return quality
+
+
+def ranked_norms(metric: Metric, rows: sparse.csr_array) -> np.ndarray:
+    """Return the squared norms that rows of `metric.attributes` are ranked by.
+
+    Rows that were scaled to length 1 have norms that differ by rounding, the more the more words they have. Under the
+    plain metric nothing else tells apart nodes that have no word in common with a query: they shall tie.
+    """
+    norms = metric.sqnorms(rows)
+    if metric.weighting is not None and metric.weighting.has_unit_rows and not metric.is_full:
+        weight = metric.diagonal_entries[0]
+        if (metric.diagonal_entries == weight).all():
+            norms[norms != 0.0] = weight  # rows without words have none
+    return norms
 
 
 def common_words(rows: sparse.csr_array, weights: np.ndarray) -> np.ndarray:

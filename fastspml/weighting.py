@@ -56,6 +56,11 @@ class Weighting:
         return f"Weighting({self.kind!r}{cuts}{fitted})"
 
     @property
+    def has_unit_rows(self) -> bool:
+        """Whether rows, but for empty ones, have length 1."""
+        return self.kind in ("tfidf", "l2")
+
+    @property
     def cuts_words(self) -> bool:
         """Whether words can be left out for being rare or frequent."""
         return self.min_df > 1 or self.max_df < 1.0

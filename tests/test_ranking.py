@@ -109,6 +109,26 @@ def test_threads_do_not_show(network, n_threads):
         index.query(network, 4, n_threads=0)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nodes_without_a_word_in_common_tie_under_the_cosine(dtype, tmp_path):
+    """Their rows have length 1 but for rounding, which grows with the number of words and must not rank them."""
+    network = fs.synthetic_networks(n_tasks=1, n_nodes=120, n_features=400, words_per_node=12, links_per_node=4)[0]
+    network = fs.Network(network.features.astype(dtype), network.adjacency)
+    cosine = baselines.CosineTfidf().fit(network)
+    rows = cosine.metric_.weighting.transform(network.features).astype(np.float64)
+    similarities = (rows @ rows.T).toarray()
+    assert (similarities == 0.0).mean() > 0.1
+    nodes = np.flatnonzero(network.degrees)
+    expected = [
+        roc_auc_score(np.delete(links, node), np.delete(similarities[node], node))
+        for node, links in zip(nodes, network.adjacency.toarray()[nodes], strict=True)
+    ]
+    np.testing.assert_allclose(fs.link_auc(cosine, network, nodes), expected, atol=1e-12)
+    fs.write_networks(tmp_path / "network.h5", [network])
+    mapped = fs.read_networks(tmp_path / "network.h5", mapped=True)[0]
+    np.testing.assert_allclose(fs.link_auc(cosine, mapped, nodes), expected, atol=1e-12)
+
+
 def test_ties_go_to_the_first_node():
     network = fs.Network(np.array([[1.0], [2.0], [1.0], [2.0], [1.0]]))
     nodes, distances = fs.LinkIndex(fs.Metric.identity(1), network).query([[1.0]], k=5)
