@@ -147,9 +147,9 @@ def ranked_norms(metric: Metric, rows: sparse.csr_array) -> np.ndarray:
     """
     norms = metric.sqnorms(rows)
     if metric.weighting is not None and metric.weighting.has_unit_rows and not metric.is_full:
-        weight = metric.diagonal_entries[0]
-        if (metric.diagonal_entries == weight).all():
-            norms[norms != 0.0] = weight  # rows without words have none
+        weights = metric.diagonal_entries
+        if (weights == weights[:1]).all():
+            norms[norms != 0.0] = weights[:1]  # rows without words have none
     return norms
 
 

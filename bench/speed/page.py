@@ -97,8 +97,8 @@ def peers_section(part: dict[str, Any]) -> str:
         markdown(["Debian packages, tf-idf, diagonal", "us a triplet", "times fastspml's"], rows, number),
         "Batches of 100 are compared with fastspml's of 100, all else with its batches of 10. SciPy and PyTorch are "
         "handed their triplets, the very ones that fastspml draws; fastspml's time has the drawing in it. A row of "
-        "triplets written out is (x_i - x_l)^2 - (x_i - x_j)^2. A sample of BPR reads three rows of 32 numbers. "
-        "PyTorch and implicit use one thread.",
+        "triplets written out is (x_i - x_l)^2 - (x_i - x_j)^2, in float32, which writing out and SGD are faster in. A "
+        "sample of BPR reads three rows of 32 numbers. PyTorch and implicit use one thread.",
     ]
     if part.get("metric-learn"):
         said = "; ".join(f"given {kind}, `{sentence}`" for kind, sentence in part["metric-learn"].items())

@@ -59,10 +59,8 @@ def attributes(network: Network, dtype: Any = np.float64) -> sparse.csr_array:
 def differences(rows: sparse.csr_array, one: np.ndarray, other: np.ndarray) -> sparse.csr_array:
     """Return x_one - x_other of many pairs: one product with a matrix that has 1 and -1 in each row."""
     pairs = np.stack([one, other], axis=1).astype(np.int32).ravel()
-    signs, starts = (
-        np.tile(np.array([1.0, -1.0], rows.dtype), len(one)),
-        np.arange(0, 2 * len(one) + 1, 2, dtype=np.int32),
-    )
+    signs = np.tile(np.array([1.0, -1.0], rows.dtype), len(one))
+    starts = np.arange(0, 2 * len(one) + 1, 2, dtype=np.int32)
     return sparse.csr_array((signs, pairs, starts), shape=(len(one), rows.shape[0])) @ rows
 
 
