@@ -36,7 +36,7 @@ from fastspml.kernels.arguments import Settings, Stack, Work
 from fastspml.kernels.jit import EDITION
 from fastspml.learner import Learner, Team
 from fastspml.network import Network
-from fastspml.state import Prepared, Progress
+from fastspml.problem import Prepared, Progress
 from fastspml.store import read_networks
 from fastspml.weighting import Weighting
 from fastspml.workspace import word_memory, work_memory

@@ -14,9 +14,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fastspml.kernels.arguments import Sums
 from fastspml.learner import Learner
 from fastspml.network import Network, align_vocabulary, as_networks, check_same_features
-from fastspml.state import Prepared, Progress, State
+from fastspml.problem import Prepared
+from fastspml.state import Progress, State
 from fastspml.weighting import Weighting
 
 GrowingSelf = TypeVar("GrowingSelf", bound="GrowingLearner")
@@ -96,7 +98,7 @@ class GrowingLearner(Learner):
                     )
         prepared = self._laid_out(networks, weighting, self.state_.columns)
         if prepared.columns is not None:
-            n_metrics = self.state_.totals.shape[1]
+            n_metrics = len(self.state_.ahead)
             self._check_memory(len(prepared.columns), n_metrics, n_metrics - 1)
         return prepared
 
@@ -167,14 +169,20 @@ def _over(network: Network, vocabulary: np.ndarray) -> Network:
 
 
 def grown_state(state: State, n_features: int, columns: np.ndarray | None) -> State:
-    """Return a state with room for words that came up: zeros below what there was.
+    """Return a state with room for new features: zeros below what there was.
 
-    A packed triangle grows at its end, too, when new words come after the known ones.
+    A packed triangle grows at its end, too, because new features come after the known ones.
     """
     n_entries = n_features if columns is None else len(columns) * (len(columns) + 1) // 2
-    n_new, n_metrics = n_entries - len(state.totals), state.totals.shape[1]
-    moments = state.moments
-    if len(moments):
-        moments = np.concatenate([moments, np.zeros((n_new, n_metrics))])
-    totals = np.concatenate([state.totals, np.zeros((n_new, n_metrics))])
-    return replace(state, totals=totals, moments=moments, columns=columns)
+    n_new, n_metrics = n_entries - len(state.sums.totals), len(state.ahead)
+    zeros = np.zeros((n_new, n_metrics))
+
+    def grown(sums: Sums) -> Sums:
+        moments = np.concatenate([sums.moments, zeros]) if len(sums.moments) else sums.moments
+        return sums._replace(totals=np.concatenate([sums.totals, zeros]), moments=moments)
+
+    round = state.round
+    if round is not None:
+        local = None if round.local is None else grown(round.local)
+        round = replace(round, base=grown(round.base), local=local)
+    return replace(state, sums=grown(state.sums), columns=columns, round=round)

@@ -1,18 +1,13 @@
-"""The machine that a fit runs on: its processors, its memory, and threads that run a kernel together."""
+"""The machine that a fit runs on: its processors and its memory."""
 
 from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
-
-from fastspml.kernels import barrier, together, training
-from fastspml.kernels.arguments import Work
 
 HUGE_PAGE = 2**21  # bytes; where they are larger, an array starts in the middle of one
 
@@ -48,29 +43,3 @@ def large_array(size: int, dtype: Any) -> np.ndarray:
     array = np.frombuffer(room, np.uint8)
     start = -array.ctypes.data % HUGE_PAGE
     return array[start : start + n_bytes].view(dtype)
-
-
-@contextmanager
-def thread_team(n_threads: int, work: Work) -> Iterator[Callable[..., float]]:
-    """Give a function that runs a chunk on so many threads at once, the calling one among them."""
-    run_together = together.run_by_snapshot if work.snapshot.size else together.run_in_phases
-
-    def run(thread: int, *arguments: Any) -> float:
-        try:
-            if n_threads == 1:
-                return training.run_alone(*arguments)
-            return run_together(thread, n_threads, *arguments)
-        except BaseException:
-            work.barrier[barrier.BROKEN] = 1  # or the others would wait for ever
-            raise
-
-    with ThreadPoolExecutor(max(1, n_threads - 1), "fastspml") as others:
-
-        def run_on_all(*arguments: Any) -> float:
-            waiting = [others.submit(run, thread, *arguments) for thread in range(1, n_threads)]
-            harmonic = run(0, *arguments)
-            for future in waiting:
-                future.result()
-            return harmonic
-
-        yield run_on_all

@@ -10,12 +10,13 @@ import numpy as np
 
 from fastspml.entries import pack
 from fastspml.growing import GrowingLearner
-from fastspml.kernels.arguments import Settings
 from fastspml.learner import check_number
+from fastspml.loop import train
 from fastspml.metric import FullMetric, Metric
 from fastspml.network import Network, as_networks
 from fastspml.scoring import mean_hinge
-from fastspml.state import Progress, State
+from fastspml.shards import threads
+from fastspml.state import Progress, State, make_sums, new_state
 
 # Iterations with a frozen common metric are numbered from 1 on again, for the new task alone; under another seed they
 # do not draw what later iterations of all tasks will.
@@ -44,7 +45,7 @@ class MTSPML(GrowingLearner):
         M_0 + M_q, which is all that a distance needs. Then the parts stay unprojected, so that a task can take back
         what the common metric gives, and a projection during training is of the sums that the next iteration is judged
         by.
-    metric, margin, n_iters, batch_size, projection, average, weighting, seed, n_threads
+    metric, margin, n_iters, batch_size, projection, average, weighting, seed, shards, n_threads
         As in `SPML`; a batch is drawn for every task.
 
     Attributes
@@ -89,7 +90,7 @@ class MTSPML(GrowingLearner):
         projects = self.projection != "never"
         n_tasks = len(self.task_names_)
         parts = [
-            self._part(self.state_, column, projects=projects and not self._projects_sums)
+            self._part(column, projects=projects and not self._projects_sums)
             for column in range(n_tasks + 1)
         ]
         self.common_metric_: Metric = self._as_metric(parts[0], rest=1.0)
@@ -155,15 +156,34 @@ class MTSPML(GrowingLearner):
         check_number("task_reg", task_reg)
         prepared = self._match([network])
         self._take_in(prepared)
-        newcomer = _Newcomer.beside(self, task_reg, common == "frozen")  # type: ignore[arg-type]
-        for _ in newcomer._train(prepared, [newcomer.state_.iteration + n_iters], progress):
+        is_frozen, before = common == "frozen", self.state_
+        state = self._state_of_new_task(is_frozen)
+        problem = type(self)(**self.get_params() | {"task_reg": task_reg})._problem(prepared)
+        settings = problem.settings._replace(first_pool=np.uint64(len(self.task_names_)))
+        if is_frozen:
+            settings = settings._replace(common_is_given=True, seed=settings.seed ^ FROZEN_SEED)
+        problem = replace(problem, settings=settings)
+        for _ in train(problem, state, [state.iteration + n_iters], progress, threads(self._n_threads)):
             pass
         self.task_names_ = [*self.task_names_, network.name]
         if np.ndim(self.task_reg) or task_reg != self.task_reg:
             self.task_reg = [*regs[1:], task_reg]  # type: ignore[list-item]
-        self.state_ = newcomer.merged_into(self.state_)
+        self.state_ = _with_new_task(before, state, is_frozen)
         self._set_learned()
         return self
+
+    def _state_of_new_task(self, is_frozen: bool) -> State:
+        """Return a state of two metrics: the common one, given or to be moved, and that of a task to be added."""
+        before = self.state_
+        totals = np.zeros((len(before.sums.totals), 2))
+        if is_frozen:
+            common = self.common_metric_
+            totals[:, 0] = pack(common.block) if isinstance(common, FullMetric) else common.diagonal_entries
+            return new_state(totals, 1, False, before.columns)
+        totals[:, 0] = before.totals[:, 0]
+        state = new_state(totals, 1, False, before.columns, ahead=np.array([0, -before.iteration]))
+        sums = make_sums(before.iteration, totals, state.sums.moments, before.harmonic)
+        return replace(state, sums=sums, first=before.iteration)
 
     def metric(self, task: int | str) -> Metric:  # type: ignore[misc]
         """Return the metric of a task, M_0 + M_q, by its position or its network's name."""
@@ -205,82 +225,20 @@ class MTSPML(GrowingLearner):
         return value
 
 
-class _Newcomer(MTSPML):
-    """A task that is being added: its state has two metrics, the common one and the task's."""
-
-    _is_frozen: bool
-    _pool: int  # the task's number in the model
-    _common: np.ndarray  # the common metric that stays
-    _judged_by: np.ndarray  # the same as a column beside the task's total
-
-    @classmethod
-    def beside(cls, model: MTSPML, task_reg: float, is_frozen: bool) -> _Newcomer:
-        """Return the new task of a model, with a common metric that is its own to move, or that stays."""
-        newcomer = cls(**model.get_params() | {"task_reg": task_reg})
-        before, n_entries = model.state_, len(model.state_.totals)
-        newcomer._is_frozen, newcomer._pool = is_frozen, len(model.task_names_)
-        newcomer.n_features_, newcomer.task_names_ = model.n_features_, ["the new task"]
-        # Columns side by side: the common metric, the task's total, and what the common total would gain. The kernel
-        # adds to the last two and, if the common metric is frozen, judges by the first two.
-        columns = np.zeros((n_entries, 3))
-        if is_frozen:
-            common = model.common_metric_
-            newcomer._common = common.block if isinstance(common, FullMetric) else common.diagonal_entries
-            columns[:, 0] = pack(newcomer._common) if before.columns is not None else newcomer._common
-            newcomer._judged_by, totals = columns[:, :2], columns[:, :0:-1]
-        else:
-            totals = np.column_stack([before.totals[:, 0], np.zeros(n_entries)])
-        newcomer.state_ = State(
-            iteration=0 if is_frozen else before.iteration,
-            totals=totals,
-            moments=np.zeros((0, 2)),
-            harmonic=0.0 if is_frozen else before.harmonic,
-            violations=np.full((0 if is_frozen else before.iteration, 1), -1),
-            work=dict.fromkeys(before.work, 0),
-            columns=before.columns,
-            ahead=np.array([0, 0 if is_frozen else -before.iteration]),
-        )
-        return newcomer
-
-    def merged_into(self, before: State) -> State:
-        """Return the state of the model with the new task, whose other tasks' clocks stand where they stood."""
-        state, n_tasks = self.state_, before.violations.shape[1]
-        n_done = state.iteration if self._is_frozen else state.iteration - before.iteration
-        totals = np.column_stack([before.totals, state.totals[:, 1]])
-        absent: np.ndarray = np.full(before.iteration, -1)
-        violations = np.column_stack([before.violations, absent])
-        clocks = np.append(before.iteration + before.ahead, n_done)
-        iteration, harmonic = before.iteration, before.harmonic
-        if not self._is_frozen:
-            totals[:, 0] = state.totals[:, 0]
-            violations = np.concatenate(
-                [violations, np.column_stack([np.full((n_done, n_tasks), -1), state.violations[before.iteration :]])]
-            )
-            iteration, harmonic = state.iteration, state.harmonic
-            clocks[0] = iteration
-        return replace(
-            before,
-            iteration=iteration,
-            totals=totals,
-            moments=np.zeros((0, n_tasks + 2)),
-            harmonic=harmonic,
-            violations=violations,
-            work={name: before.work[name] + state.work[name] for name in before.work},
-            ahead=clocks - iteration,
-        )
-
-    def _settings(self, n_tasks: int, state: State) -> Settings:
-        settings = super()._settings(n_tasks, state)._replace(first_pool=np.uint64(self._pool))
-        if not self._is_frozen:
-            return settings
-        return settings._replace(common_is_given=True, seed=settings.seed ^ FROZEN_SEED)
-
-    def _judged(self, settings: Settings, state: State) -> tuple[np.ndarray, Settings]:
-        judged, settings = super()._judged(settings, state)
-        return (self._judged_by if self._is_frozen and judged is state.totals else judged), settings
-
-    def _plain_part(self, state: State, column: int) -> np.ndarray:
-        return self._common if self._is_frozen and column == 0 else super()._plain_part(state, column)
-
-    def _set_learned(self) -> None:
-        pass
+def _with_new_task(before: State, added: State, is_frozen: bool) -> State:
+    """Return the state of a model with one more task; the clocks of the other tasks stay. A round of shards ends."""
+    n_tasks = before.counts.shape[1]
+    n_done = added.iteration if is_frozen else added.iteration - before.iteration
+    totals = np.column_stack([before.totals, added.totals[:, 1]])
+    violations = np.column_stack([before.violations, np.full(before.iteration, -1)])
+    clocks = np.append(before.iteration + before.ahead, n_done)
+    iteration, harmonic = before.iteration, before.harmonic
+    if not is_frozen:
+        totals[:, 0] = added.totals[:, 0]
+        absent: np.ndarray = np.full((n_done, n_tasks), -1)
+        violations = np.concatenate([violations, np.column_stack([absent, added.violations])])
+        iteration, harmonic = added.iteration, added.harmonic
+        clocks[0] = iteration
+    work = {name: before.work[name] + added.work[name] for name in before.work}
+    sums = make_sums(iteration, totals, np.zeros((0, n_tasks + 2)), harmonic, work)
+    return State(sums, violations, before.columns, clocks - iteration)

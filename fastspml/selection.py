@@ -27,7 +27,7 @@ from fastspml.machine import available_threads
 from fastspml.mtspml import MTSPML
 from fastspml.network import Network, Split, as_networks, fold_networks
 from fastspml.spml import SPML
-from fastspml.state import Prepared
+from fastspml.problem import Prepared
 
 # Looks at the held-out nodes during a fit: after 1/16, 1/8, ... and all of the iterations.
 LOOKS = 5

@@ -46,9 +46,13 @@ class SPML(GrowingLearner):
         None: attributes are taken as they are. Otherwise the model weights, and is handed plain counts at fit and
         ever after.
     seed : int
-        The same seed gives the same diagonal metric, bit for bit, on any number of threads.
+        The same seed and shards give the same diagonal metric, bit for bit, on any number of threads and machines.
+    shards : int
+        Parts of a fit that run side by side, on threads or on a cluster, and are merged a few dozen times in all
+        (`fastspml.shards`). 1 is the paper's algorithm. Use 8 or more for every thread or worker; the objective stays
+        within 0.3% of one shard.
     n_threads : int
-        Threads that share the work of large batches; those beyond the machine's are not used.
+        Threads that run shards; those beyond the machine's, or beyond the number of shards, are not used.
 
     Attributes
     ----------
@@ -88,7 +92,7 @@ class SPML(GrowingLearner):
             raise ValueError(f"prior must be 'zero' or 'identity', got {self.prior!r}.")
 
     def _set_learned(self) -> None:
-        part = self._part(self.state_, 0, projects=self.projection != "never")
+        part = self._part(0, projects=self.projection != "never")
         self.metric_: Metric = self._as_metric(part, PRIORS[self.prior])
         self.violations_: np.ndarray = self.state_.violations[:, 0]
         self.n_iters_ = self.state_.iteration

@@ -1,4 +1,4 @@
-"""What a fit starts from, how far it has come, and what it tells on the way."""
+"""The state of a fit: sums over its iterations, and the round of shards that is under way."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastspml.kernels import training
-from fastspml.kernels.arguments import Stack
-from fastspml.network import Network
-from fastspml.weighting import Weighting
+from fastspml.kernels.arguments import Sums
 
-# Work done since the first iteration: triplets judged and violated, words read, entries of totals changed.
+# Work done since the first iteration: triplets evaluated and violated, features read, entries of totals changed.
 WORK_COUNTERS = {
-    "judged": training.JUDGED,
+    "judged": training.EVALUATED,
     "violated": training.VIOLATED,
     "words": training.WORDS,
     "entries": training.ENTRIES,
@@ -28,33 +26,144 @@ class Progress:
     n_iters: int
     elapsed_s: float
     work: dict[str, int]  # as WORK_COUNTERS names it
-    violations: np.ndarray  # of every iteration of the last chunk, shape (iterations, tasks)
-    violated_share: float  # of the last chunk's triplets
+    violations: np.ndarray  # of every iteration since the last call, shape (iterations, tasks)
+    violated_share: float  # of the triplets of those iterations, or of the last ones that there were
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round of shards (`fastspml.shards`) that is under way.
+
+    Shard k runs iterations start + k * size + 1 to start + (k + 1) * size. `State.sums` has the shards that are merged.
+    """
+
+    start: int
+    size: int
+    n_shards: int
+    base: Sums  # of the iterations before the round, V_0
+    local: Sums | None = None  # of the next shard, V_0 + K D, where training stopped in the middle of it
+
+    @property
+    def end(self) -> int:
+        """The last iteration of the round."""
+        return self.start + self.n_shards * self.size
 
 
 @dataclass
 class State:
-    """How far training has come: everything that going on needs, and nothing else."""
+    """How far training has come: everything that resuming needs, and nothing else.
 
-    iteration: int
-    totals: np.ndarray  # V, shape (entries, metrics); an entry is a feature, or one of a packed lower triangle
-    moments: np.ndarray  # U, the same shape, or (0, metrics) without averaging
-    harmonic: float
-    violations: np.ndarray  # shape (iterations, pools)
-    work: dict[str, int]
+    An exception at any moment leaves it whole: kernels change all parts of `sums` at once, and other changes are single
+    assignments.
+    """
+
+    sums: Sums
+    counts: np.ndarray  # violations, int64 (at least as many iterations as were done, pools)
     columns: np.ndarray | None  # the features that have a row, for a full metric, the most frequent first
-    ahead: np.ndarray  # int64 (metrics,): iterations that a metric has done more than this; 0 but for added tasks
+    ahead: np.ndarray  # int64 (metrics,): iterations that a metric has done more than the others; 0 but for added tasks
+    round: Round | None = None
+    clock_origin: int = 0  # totals stand for clock_origin + clock_rate * iteration iterations: a shard's for K times
+    clock_rate: int = 1  # as many as it has run since the start of the round
+    first: int = 0  # the iteration before the first that `counts` has a row for
+
+    @property
+    def iteration(self) -> int:
+        """The iterations done."""
+        return int(self._latest.counters[training.ITERATION])
+
+    @property
+    def harmonic(self) -> float:
+        """The harmonic number of the iterations done."""
+        return float(self._latest.harmonic[0])
+
+    @property
+    def local(self) -> Sums | None:
+        """The sums of a shard that was stopped in its middle, if there is one that is not merged yet."""
+        local = None if self.round is None else self.round.local
+        if local is None or local.counters[training.ITERATION] <= self.sums.counters[training.ITERATION]:
+            return None
+        return local
+
+    @property
+    def _latest(self) -> Sums:
+        return self.sums if self.local is None else self.local
+
+    @property
+    def totals(self) -> np.ndarray:
+        """V, shape (entries, metrics)."""
+        return self._whole().totals
+
+    @property
+    def moments(self) -> np.ndarray:
+        """U, the same shape, or (0, metrics) without averaging."""
+        return self._whole().moments
+
+    def _whole(self) -> Sums:
+        """Return the sums over all iterations done, also those of a shard that is not finished."""
+        if self.round is None or self.local is None:
+            return self.sums
+        whole = copy_sums(self.sums)
+        training.merge_shard(self.round.base, self.round.n_shards, self.local, whole)
+        return whole
+
+    @property
+    def violations(self) -> np.ndarray:
+        """Violated triplets of each iteration, shape (iterations, pools)."""
+        return self.counts[: self.iteration - self.first]
+
+    @property
+    def work(self) -> dict[str, int]:
+        """The work done, as WORK_COUNTERS names it."""
+        counters = self.sums.counters if self.local is None else self.sums.counters + self.local.counters
+        return {name: int(counters[counter]) for name, counter in WORK_COUNTERS.items()}
 
     def clock(self, column: int) -> int:
-        """Return the iterations that a metric has done."""
-        return self.iteration + int(self.ahead[column])
+        """Return the iterations that the totals of a metric stand for."""
+        return self.clock_origin + self.clock_rate * self.iteration + int(self.ahead[column])
+
+    def counts_until(self, last: int) -> np.ndarray:
+        """Return the rows of `counts` from the next iteration to the last, and make room for them."""
+        n_rows = last - self.first
+        if n_rows > len(self.counts):
+            roomy = np.zeros((max(n_rows, 2 * len(self.counts)), self.counts.shape[1]), dtype=np.int64)
+            roomy[: len(self.counts)] = self.counts
+            self.counts = roomy
+        return self.counts[self.iteration - self.first : n_rows]
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """Networks as a fit takes them in; fits that weight alike, and are of one kind and form, can share it."""
+def new_state(
+    totals: np.ndarray,
+    n_pools: int,
+    averages: bool,
+    columns: np.ndarray | None = None,
+    ahead: np.ndarray | None = None,
+) -> State:
+    """Return the state before the first iteration, from totals that are not zero only where a metric is given."""
+    n_metrics = totals.shape[1]
+    return State(
+        sums=Sums(
+            totals,
+            np.zeros(totals.shape if averages else (0, n_metrics)),
+            np.zeros(training.N_COUNTERS, dtype=np.int64),
+            np.zeros(1),
+        ),
+        counts=np.zeros((0, n_pools), dtype=np.int64),
+        columns=columns,
+        ahead=np.zeros(n_metrics, dtype=np.int64) if ahead is None else ahead,
+    )
 
-    networks: list[Network]  # weighted
-    weighting: Weighting | None  # what the learner weighted them by, if it did
-    columns: np.ndarray | None  # the features that get a row, for a full metric
-    stacked: Stack
+
+def make_sums(
+    iteration: int, totals: np.ndarray, moments: np.ndarray, harmonic: float, work: dict[str, int] | None = None
+) -> Sums:
+    """Return sums of so many iterations."""
+    counters = np.zeros(training.N_COUNTERS, dtype=np.int64)
+    counters[training.ITERATION] = iteration
+    for name, count in (work or {}).items():
+        counters[WORK_COUNTERS[name]] = count
+    return Sums(totals, moments, counters, np.array([harmonic]))
+
+
+def copy_sums(sums: Sums) -> Sums:
+    """Return sums that can change by themselves."""
+    return Sums(*(part.copy() for part in sums))

@@ -48,33 +48,39 @@ class Settings(NamedTuple):
 
     seed: np.uint64
     batch_size: np.uint64
+    share: float  # what a violated triplet adds of its subgradient: 1 / batch_size, times the shards it stands for
     margin: float
-    start: float  # the first iteration is judged at start * I
+    start: float  # the first iteration is evaluated at start * I
     prior: float  # what a distance's metric is pulled to: prior * I
     priors: np.ndarray  # the same for every metric, (metrics,)
     regs: np.ndarray  # (metrics,)
     has_tasks: bool  # whether pool q has a metric of its own, in column q + 1
     clip_each_every: np.uint64  # diagonal: project every metric after so many iterations; 0 is never
-    clip_sums_every: np.uint64  # diagonal: judge at projected sums after so many iterations; 0 is never
-    judges_given: bool  # full: judge by given metrics instead of the totals
-    ahead: np.ndarray  # uint64 (metrics,): a metric's own clock less the iteration, modulo 2^64; 0 but for added tasks
+    clip_sums_every: np.uint64  # diagonal: evaluate at projected sums after so many iterations; 0 is never
+    judges_given: bool  # full: evaluate at given metrics instead of the totals
+    clock_origin: np.uint64  # after iteration t, totals stand for clock_origin + clock_rate * t iterations, modulo 2^64
+    clock_rate: np.uint64
+    ahead: np.ndarray  # uint64 (metrics,): a metric's own clock less the others', modulo 2^64; 0 but for added tasks
     first_pool: np.uint64  # what the first pool counts as when triplets are drawn; 0 but for added tasks
-    common_is_given: bool  # column 0 of what is judged by holds the common metric itself, which stays as it is
+    common_is_given: bool  # column 0 of the totals holds the common metric itself, which stays as it is
+
+
+class Sums(NamedTuple):
+    """What iterations add up to; a kernel that changes one part changes all, so that they always agree."""
+
+    totals: np.ndarray  # V, float64 (entries, metrics); an entry is a feature, or one of a packed lower triangle
+    moments: np.ndarray  # U, the same shape, or (0, metrics) without averaging
+    counters: np.ndarray  # int64 (training.N_COUNTERS,)
+    harmonic: np.ndarray  # float64 (1,): the harmonic number of the iterations done
 
 
 class Work(NamedTuple):
     """Memory that the kernels work in, sized once."""
 
-    rows: np.ndarray  # (2, triplets, 3): i, j, l as rows of attributes, of even and of odd iterations
-    block_size: np.uint64  # triplets that a thread judges at a time
-    violated: np.ndarray  # (triplets, fields): notes on a block's violated triplets, from where it starts
-    n_violated: np.ndarray  # (blocks,): how many these are
-    values: np.ndarray  # (threads, ...): subgradients kept, and room for the one at hand
+    rows: np.ndarray  # (2, triplets, 3): i, j, l as rows of features, of even and of odd iterations
+    violated: np.ndarray  # (triplets, fields): notes on the violated triplets of an iteration
+    values: np.ndarray  # subgradients kept, and room for one more
     n_kept: np.uint64
-    doubled: np.ndarray  # (threads, d), zero between triplets
+    doubled: np.ndarray  # (d,), zero between triplets
     touched: np.ndarray
     floors: np.ndarray
-    word_bounds: np.ndarray  # thread k adds to word_bounds[k] to word_bounds[k + 1]; if diagonal, all are one share
-    judged_in: np.ndarray  # (blocks,): the iteration in which a block was judged last, for those who add meanwhile
-    snapshot: np.ndarray  # (entries, metrics): what threads judge by while others add; empty where none do
-    barrier: np.ndarray

@@ -122,11 +122,12 @@ def gradient_diagonal(entries, anchor, unlinked, linked, doubled, grads, at):
 
 
 @kernel
-def add_row(entries, row, own, scale, harmonic, grads, at, totals, moments, touched):
+def add_row(entries, row, own, scale, harmonic, grads, at, totals, moments, touched, keeps_common):
     """Add scale times the subgradients of a row, a span, to the totals, in place; return how many entries.
 
     moments (the same shape, or empty) gets each change times the harmonic number. touched[1:] lists the entries
     changed, touched[0] counts them; it stops counting beyond its length, which tells that the list is not complete.
+    With keeps_common, only the task's own column changes.
     """
     entries, grads, n = onward(entries, row.start), onward(grads, at), row.n
     averages = moments.size > 0
@@ -143,7 +144,8 @@ def add_row(entries, row, own, scale, harmonic, grads, at, totals, moments, touc
     while p < n:
         f = np.uint64(word_at(entries, p))
         change = scale * grads[p]
-        totals[f, ZERO] += change
+        if not keeps_common:
+            totals[f, ZERO] += change
         if own > ZERO:
             totals[f, own] += change
         if averages:
@@ -155,7 +157,7 @@ def add_row(entries, row, own, scale, harmonic, grads, at, totals, moments, touc
             if own > ZERO:
                 note_touched(touched, f * n_columns + own)
         p = step(p)
-    return n * (ONE + np.uint64(own > ZERO))
+    return n * (np.uint64(not keeps_common) + np.uint64(own > ZERO))
 
 
 @kernel
@@ -170,10 +172,14 @@ def note_touched(touched, entry):
 
 
 @kernel
-def add_diagonal(entries, unlinked, linked, own, share, harmonic, grads, at, totals, moments, touched):
+def add_diagonal(
+    entries, unlinked, linked, own, share, harmonic, grads, at, totals, moments, touched, keeps_common
+):  # fmt: skip
     """Subtract share times a violated triplet's subgradient from the totals, in place; return how many entries."""
-    n_entries = add_row(entries, linked, own, -share, harmonic, grads, at, totals, moments, touched)
-    return n_entries + add_row(entries, unlinked, own, share, harmonic, grads, at + linked.n, totals, moments, touched)
+    n_entries = add_row(entries, linked, own, -share, harmonic, grads, at, totals, moments, touched, keeps_common)
+    return n_entries + add_row(
+        entries, unlinked, own, share, harmonic, grads, at + linked.n, totals, moments, touched, keeps_common
+    )
 
 
 @kernel

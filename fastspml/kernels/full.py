@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastspml.kernels.draws import count_below
 from fastspml.kernels.jit import kernel
 from fastspml.kernels.prefetch import prefetch
 from fastspml.kernels.rows import value_at, word_at
@@ -102,33 +101,33 @@ def gap_full(indptr, entries, i, j, l, totals, own, prior, common_scale, own_sca
 
 
 @kernel
-def add_outer_full(features, values, at, n, first, last, own, scale, harmonic, totals, moments):
-    """Add scale x x' to the rows first..last - 1 of the packed totals, in place; return how many entries."""
+def add_outer_full(features, values, at, n, own, scale, harmonic, totals, moments, keeps_common):
+    """Add scale x x' to the packed totals, in place; return how many entries.
+
+    With keeps_common, only the task's own column changes.
+    """
     averages = moments.size > 0
-    n_entries = ZERO
-    a = at + count_below(features, at, at + n, first)
-    while a < at + n and features[a] < last:
+    for a in range(at, at + n):
         ask_for_next_row(features, at, a, at + n, totals)
         base, scaled = row_start(np.uint64(features[a])), scale * values[a]
         for b in range(at, a + ONE):
             entry = base + features[b]
             change = scaled * values[b]
-            totals[entry, ZERO] += change
+            if not keeps_common:
+                totals[entry, ZERO] += change
             if own > ZERO:
                 totals[entry, own] += change
             if averages:
                 moments[entry, ZERO] += change * harmonic
                 if own > ZERO:
                     moments[entry, own] += change * harmonic
-        a += ONE
-        n_entries += a - at
-    return n_entries * (ONE + np.uint64(own > ZERO))
+    return row_start(n) * (np.uint64(not keeps_common) + np.uint64(own > ZERO))
 
 
 @kernel
-def add_full(features, values, at, n_linked, n_unlinked, first, last, own, share, harmonic, totals, moments):
-    """Subtract share times a violated triplet's subgradient from rows first..last - 1 of the totals, in place."""
-    n_entries = add_outer_full(features, values, at, n_linked, first, last, own, -share, harmonic, totals, moments)
+def add_full(features, values, at, n_linked, n_unlinked, own, share, harmonic, totals, moments, keeps_common):
+    """Subtract share times a violated triplet's subgradient from the totals, in place; return how many entries."""
+    n_entries = add_outer_full(features, values, at, n_linked, own, -share, harmonic, totals, moments, keeps_common)
     return n_entries + add_outer_full(
-        features, values, at + n_linked, n_unlinked, first, last, own, share, harmonic, totals, moments
+        features, values, at + n_linked, n_unlinked, own, share, harmonic, totals, moments, keeps_common
     )

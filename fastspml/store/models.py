@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from fastspml.kernels import training
+from fastspml.kernels.arguments import Sums
 from fastspml.learner import Learner
 from fastspml.metric import DiagonalMetric, FullMetric, Metric
 from fastspml.mtspml import MTSPML
 from fastspml.spml import SPML
-from fastspml.state import State
+from fastspml.state import WORK_COUNTERS, Round, State, make_sums
 from fastspml.store.common import (
     MODEL,
     check_format,
@@ -177,15 +179,36 @@ def _check_state(model: Any) -> None:
     if state.columns is not None:
         _check_columns(state.columns, n_features)
         n_entries = len(state.columns) * (len(state.columns) + 1) // 2
+    shapes = (n_entries, n_metrics), (len(state.sums.moments) and n_entries, n_metrics)
     _check_together(
         state.violations.shape == (state.iteration, n_pools)
-        and state.totals.shape == (n_entries, n_metrics)
-        and state.moments.shape in ((0, n_metrics), (n_entries, n_metrics))
+        and _have_shapes(state.sums, shapes)
         and state.ahead.shape == (n_metrics,)
         and state.ahead[0] == 0
         and (state.iteration + state.ahead >= 0).all()
+        and (state.round is None or _fits(state.round, state, shapes))
         and (model.vocabulary_ is None or len(model.vocabulary_) == n_features)
         and all(w is None or w.n_features_ == n_features for w in (model.weighting_, model.network_weighting_))
+    )
+
+
+Shapes = tuple[tuple[int, int], tuple[int, int]]
+
+
+def _have_shapes(sums: Sums, shapes: Shapes) -> bool:
+    return (sums.totals.shape, sums.moments.shape) == shapes
+
+
+def _fits(round: Round, state: State, shapes: Shapes) -> bool:
+    """Tell whether a round can be continued from a state."""
+    merged = int(state.sums.counters[training.ITERATION])
+    return (
+        round.n_shards > 1
+        and round.size > 0
+        and 0 <= round.start <= merged <= round.end
+        and (merged - round.start) % round.size == 0
+        and _have_shapes(round.base, shapes)
+        and (round.local is None or (_have_shapes(round.local, shapes) and state.iteration <= merged + round.size))
     )
 
 
@@ -223,31 +246,66 @@ def _metrics(model: Any) -> list[Metric]:
 
 def _write_state(file: Writer, parent: Any, name: str, state: State) -> None:
     group = file.group(parent, name)
-    for part in ("iteration", "totals", "moments", "harmonic", "violations"):
-        file.array(group, part, getattr(state, part))
-    work = file.group(group, "work")
-    for counter, count in state.work.items():
-        file.array(work, counter, count)
+    _write_sums(file, group, state.sums)
+    file.array(group, "violations", state.violations)
     if state.columns is not None:
         file.shared(group, "columns", state.columns, write_positions)
     if state.ahead.any():
         file.array(group, "ahead", state.ahead)
+    if state.round is not None:
+        _write_round(file, group, "round", state.round)
+
+
+def _write_round(file: Writer, parent: Any, name: str, round: Round) -> None:
+    """Write a round of shards that is under way; the sums of the state are those of the shards that are merged."""
+    group = file.group(parent, name)
+    for part in ("start", "size", "n_shards"):
+        file.array(group, part, getattr(round, part))
+    _write_sums(file, file.group(group, "base"), round.base)
+    if round.local is not None:
+        _write_sums(file, file.group(group, "local"), round.local)
+
+
+def _write_sums(file: Writer, group: Any, sums: Sums) -> None:
+    file.array(group, "iteration", int(sums.counters[training.ITERATION]))
+    file.array(group, "totals", sums.totals)
+    file.array(group, "moments", sums.moments)
+    file.array(group, "harmonic", float(sums.harmonic[0]))
+    work = file.group(group, "work")
+    for counter, column in WORK_COUNTERS.items():
+        file.array(work, counter, int(sums.counters[column]))
 
 
 def _read_state(file: Reader, parent: Any, name: str) -> State:
     group = file.group(parent, name)
-    work = file.group(group, "work")
-    totals = read_floats(file, group, "totals", ndim=2)
+    sums = _read_sums(file, group)
     ahead = read_if_there(file, group, "ahead", read_positions)
     return State(
-        iteration=file.number(group, "iteration"),
-        totals=totals,
-        moments=read_floats(file, group, "moments", ndim=2),
-        harmonic=file.number(group, "harmonic", kinds="f"),
-        violations=file.array(group, "violations", ndim=2, kinds="iu").astype(np.int64, copy=False),
-        work={counter: file.number(work, counter) for counter in file.members(work)},
+        sums=sums,
+        counts=file.array(group, "violations", ndim=2, kinds="iu").astype(np.int64, copy=False),
         columns=read_if_there(file, group, "columns", read_positions),
-        ahead=np.zeros(totals.shape[1], dtype=np.int64) if ahead is None else ahead,
+        ahead=np.zeros(sums.totals.shape[1], dtype=np.int64) if ahead is None else ahead,
+        round=_read_round(file, group, "round") if file.find(group, "round") is not None else None,
+    )
+
+
+def _read_round(file: Reader, parent: Any, name: str) -> Round:
+    group = file.group(parent, name)
+    start, size, n_shards = (file.number(group, part) for part in ("start", "size", "n_shards"))
+    base = _read_sums(file, file.group(group, "base"))
+    has_local = file.find(group, "local") is not None
+    local = _read_sums(file, file.group(group, "local")) if has_local else None
+    return Round(start, size, n_shards, base, local)
+
+
+def _read_sums(file: Reader, group: Any) -> Sums:
+    work = file.group(group, "work")
+    return make_sums(
+        file.number(group, "iteration"),
+        read_floats(file, group, "totals", ndim=2),
+        read_floats(file, group, "moments", ndim=2),
+        file.number(group, "harmonic", kinds="f"),
+        {counter: file.number(work, counter) for counter in file.members(work) if counter in WORK_COUNTERS},
     )
 
 

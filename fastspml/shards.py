@@ -1,0 +1,221 @@
+"""Shards: one fit on all cores and machines.
+
+The state of a fit is a sum, so parts of it can be computed apart and added. With K = `shards`:
+
+1. Warm-up: the first iterations run as one stream (`first_round` says how many).
+2. Round: at iteration t0 with totals V0, shard k = 0..K-1 runs m iterations of its own, t0 + k m + 1 to t0 + (k+1) m in
+   the numbering of the draws. After s of them, with the sum D of what it found, it evaluates triplets at
+   P + (V0 + K D) / (reg (t0 + K s)): it assumes that the other shards find what it finds itself. It keeps W = V0 + K D.
+3. Merge: V = V0 + D_0 + ... + D_(K-1), in that order; t = t0 + K m. Metrics are projected if that is due at t.
+4. K m = t0 / 4, and at most SHARD_TRIPLETS in a shard.
+
+A fit that ends in the middle of a round has the sum of its iterations: V0, the shards before, and a part of one. That
+part is kept, so that more iterations give the bits of one longer fit. Which thread or machine runs a shard, and when,
+makes no difference.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fastspml.kernels import training
+from fastspml.kernels.arguments import Sums
+from fastspml.problem import Problem, check_finite, project
+from fastspml.state import Round, State, copy_sums
+from fastspml.stream import run_next_chunk
+from fastspml.workspace import Workspace
+
+WARM_UP = 16  # iterations of one stream for every shard, at least
+ROUND_SHARE = 4  # a round has one iteration for so many before it
+SHARD_TRIPLETS = {"diagonal": 2_000_000, "full": 30_000}  # of a shard in a round, at most: about a second
+ENTRIES_PER_TRIPLET = {"diagonal": 64, "full": 2048}  # a shard of fewer triplets would cost less than its merge
+HEARTBEAT_S = 0.25  # between yields while a shard is awaited, so that signals are answered
+
+# Run shards of a round; yields their states in order, and None from time to time while waiting.
+RunShards = Callable[[State, Sequence["Shard"]], Iterator["State | None"]]
+# Who runs the shards of a fit: given its problem and state, a context that gives such a function.
+Runner = Callable[[Problem, State], AbstractContextManager[RunShards]]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Iterations start + 1 to last of a round; `resumed` has the sums of those that were done before."""
+
+    start: int
+    last: int
+    harmonic: float  # the harmonic number of start
+    resumed: Sums | None = None
+
+
+# ---- the schedule ----------------------------------------------------------------------------------------------------
+
+
+def _form(problem: Problem) -> str:
+    return "full" if problem.is_full else "diagonal"
+
+
+def _clock(state: State) -> int:
+    """Return the iterations that the youngest metric has done: rounds grow with what is known of all of them."""
+    return min(state.clock(column) for column in range(len(state.ahead)))
+
+
+def first_round(problem: Problem, n_entries: int) -> int:
+    """Return the length of the warm-up, for totals of so many numbers."""
+    per_iteration = ENTRIES_PER_TRIPLET[_form(problem)] * problem.n_triplets
+    return problem.n_shards * max(WARM_UP, ROUND_SHARE * -(-n_entries // per_iteration))
+
+
+def stream_end(problem: Problem, state: State) -> float:
+    """Return the iteration that one stream runs to before rounds of shards begin."""
+    if problem.n_shards == 1:
+        return float("inf")
+    return state.iteration + first_round(problem, state.sums.totals.size) - _clock(state)
+
+
+def begin_or_end_round(problem: Problem, state: State) -> None:
+    """Leave a round that is complete, and begin the next one if the warm-up is over."""
+    if state.round is not None and state.iteration >= state.round.end:
+        state.round = None
+    if state.round is None and problem.n_shards > 1:
+        clock = _clock(state)
+        if clock >= first_round(problem, state.sums.totals.size):
+            most = max(1, SHARD_TRIPLETS[_form(problem)] // problem.n_triplets)
+            size = max(1, min(clock // (ROUND_SHARE * problem.n_shards), most))
+            state.round = Round(state.iteration, size, problem.n_shards, copy_sums(state.sums))
+
+
+# ---- one round -------------------------------------------------------------------------------------------------------
+
+
+def run_round(
+    problem: Problem, state: State, round: Round, until: int, run_shards: RunShards
+) -> Iterator[None]:
+    """Run the rest of a round, at most until an iteration; yield when a shard is merged, and while waiting."""
+    for shard in run_shards(state, _shards_left(state, round, until)):
+        if shard is not None:
+            _merge(problem, state, round, shard)
+        yield
+
+
+def _shards_left(state: State, round: Round, until: int) -> list[Shard]:
+    """Return the shards of a round that are not merged yet, the last one cut off at an iteration."""
+    start, harmonic = int(state.sums.counters[training.ITERATION]), float(state.sums.harmonic[0])
+    resumed, left = state.local, []
+    while start < min(round.end, until):
+        end = start + round.size
+        left.append(Shard(start, min(end, until), harmonic, resumed))
+        harmonic = training.harmonic_after(harmonic, np.uint64(start + 1), np.uint64(end))
+        start, resumed = end, None
+    return left
+
+
+def _merge(problem: Problem, state: State, round: Round, shard: State) -> None:
+    """Take a shard into the state: add its sums, or keep them if it was cut off."""
+    check_finite(problem, shard.sums.counters)
+    last = shard.iteration
+    state.counts_until(last)[:] = shard.counts
+    if (last - round.start) % round.size:
+        state.round = replace(round, local=copy_sums(shard.sums))
+        return
+    projects = last == round.end and not problem.projects_sums and problem.is_projection_due(last)
+    sums = copy_sums(state.sums) if projects else state.sums  # the state changes when its projection is done
+    training.merge_shard(round.base, float(round.n_shards), shard.sums, sums)
+    if projects:
+        state.sums = project(problem, replace(state, sums=sums, round=None))
+
+
+# ---- one shard -------------------------------------------------------------------------------------------------------
+
+
+class ShardMemory:
+    """What a thread needs to run shards of a fit."""
+
+    def __init__(self, problem: Problem, state: State) -> None:
+        self.workspace = Workspace(problem, state)
+        self.sums = Sums(*(np.empty_like(part) for part in state.sums))
+
+    def start(self, state: State, base: Sums, n_shards: int, start: int, shard: Shard) -> State:
+        """Return the state of a shard before its first iteration; `start` is where its round began."""
+        for part, before in zip(self.sums, shard.resumed or base, strict=True):
+            part[...] = before
+        if shard.resumed is None:
+            self.sums.counters[:] = 0
+            self.sums.counters[training.ITERATION], self.sums.harmonic[0] = shard.start, shard.harmonic
+        self.workspace.forget_touched()
+        iteration = int(self.sums.counters[training.ITERATION])
+        return replace(
+            state,
+            sums=self.sums,
+            counts=np.zeros((shard.last - iteration, state.counts.shape[1]), dtype=np.int64),
+            round=None,
+            clock_origin=start - n_shards * shard.start,
+            clock_rate=n_shards,
+            first=iteration,
+        )
+
+
+def run_shard(
+    problem: Problem, state: State, round: Round, shard: Shard, memory: ShardMemory, is_stopped: Callable[[], bool]
+) -> State:
+    """Run a shard of a round to its end, or until `is_stopped`; its state is in `memory`."""
+    part = memory.start(state, round.base, round.n_shards, round.start, shard)
+    while part.iteration < shard.last and not is_stopped():
+        run_next_chunk(problem, part, shard.last, memory.workspace)
+    return part
+
+
+# ---- on threads ------------------------------------------------------------------------------------------------------
+
+
+def threads(n_threads: int) -> Runner:
+    """Return a runner of shards on threads of this process."""
+
+    @contextmanager
+    def runner(problem: Problem, state: State) -> Iterator[RunShards]:
+        free: list[ShardMemory] = []  # made when needed: at most two for every thread
+
+        def run_shards(state: State, shards: Sequence[Shard]) -> Iterator[State | None]:
+            stop, waiting, left = threading.Event(), deque[tuple[Future[State], ShardMemory]](), iter(shards)
+            round = state.round
+            assert round is not None
+            try:
+                while True:
+                    for shard in _up_to(2 * n_threads - len(waiting), left):
+                        memory = free.pop() if free else ShardMemory(problem, state)
+                        future = pool.submit(run_shard, problem, state, round, shard, memory, stop.is_set)
+                        waiting.append((future, memory))
+                    if not waiting:
+                        return
+                    future, memory = waiting[0]
+                    while not _is_done(future):
+                        yield None
+                    yield future.result()
+                    waiting.popleft()
+                    free.append(memory)
+            finally:  # whatever happened, threads end at their next chunk
+                stop.set()
+                for future, _ in waiting:
+                    future.cancel()
+
+        with ThreadPoolExecutor(n_threads, "fastspml") as pool:
+            yield run_shards
+
+    return runner
+
+
+def _is_done(future: Future[State]) -> bool:
+    """Tell whether a shard is done, after waiting for it for a moment."""
+    wait([future], timeout=HEARTBEAT_S)
+    return future.done()
+
+
+def _up_to(n: int, items: Iterable[Shard]) -> Iterator[Shard]:
+    for _, item in zip(range(n), items, strict=False):
+        yield item
