@@ -103,7 +103,7 @@ class State:
         if self.round is None or self.local is None:
             return self.sums
         whole = copy_sums(self.sums)
-        training.merge_shard(self.round.base, self.round.n_shards, self.local, whole)
+        training.merge_shard(self.round.base, float(self.round.n_shards), self.local, whole)
         return whole
 
     @property

@@ -207,6 +207,95 @@ def mtspml(X_list, triplets, common_reg, task_regs, metric, margin, projection, 
     return results, violations
 
 
+# Shards --------------------------------------------------------------------------
+
+
+def sharded(X_list, triplets, regs, priors, metric, margin, projection, project_what, n_shards):
+    """Run Algorithm 1 or 2 in shards and return (totals, violations), one entry per iteration.
+
+    X_list : list over tasks of arrays, shape (n_q, d).
+    triplets : for every iteration a list over pools of lists of (task, i, j, l); one pool of
+        all tasks (Algorithm 1) or a pool per task (Algorithm 2).
+    regs, priors : of the metric, or of the common metric and then every task's; a prior is
+        0 or 1, times I.
+    totals[t-1] : list over metrics of V after iteration t, shape (d, d): the sum of the
+        negated subgradients of iterations 1..t, as changed by projections.
+    violations[t-1] : list over pools of the number of violated triplets.
+
+    One stream runs 16 n_shards iterations; then rounds of t // 4 iterations are split into
+    shards of m = t // (4 n_shards), which all start from the totals before the round.
+    """
+    d = X_list[0].shape[1]
+    has_tasks = len(regs) > 1
+    part_projection = {"each": projection, "combined": "never"}[project_what]
+    n_metrics, n_iters = len(regs), len(triplets)
+    history, violations = [], []
+
+    def metrics_at(V, clock):
+        """Return the metric of each total at a number of iterations."""
+        return [priors[c] * np.eye(d) + V[c] / (regs[c] * clock) for c in range(n_metrics)]
+
+    def projected_totals(V, clock):
+        """Return the totals of the projected metrics."""
+        metrics = metrics_at(V, clock)
+        return [(project(metrics[c]) - priors[c] * np.eye(d)) * regs[c] * clock for c in range(n_metrics)]
+
+    def negated_subgradients(metrics, t):
+        """Return what iteration t adds to every total, and its violations."""
+        added, counts = [np.zeros((d, d)) for _ in regs], []
+        for pool, batch in enumerate(triplets[t - 1]):
+            judge = metrics[0] + metrics[1 + pool] if has_tasks else metrics[0]
+            if project_what == "combined" and t > 1 and projection_is_due(projection, t - 1):
+                judge = project(judge)
+            gradient, n_violated = pooled_subgradient(judge, X_list, batch, margin, metric)
+            for c in [0, 1 + pool] if has_tasks else [0]:
+                added[c] = added[c] - gradient
+            counts.append(n_violated)
+        return added, counts
+
+    def run(V0, t0, first, last, factor, before):
+        """Run iterations first..last from the totals V0 of t0 iterations; return what they found.
+
+        Of what it finds, a shard counts `factor` times as much when it evaluates triplets. The
+        totals that iterations leave are those `before` plus what was found.
+        """
+        found = [np.zeros((d, d)) for _ in regs]
+        for s, t in enumerate(range(first, last + 1)):
+            seen = [V0[c] + factor * found[c] for c in range(n_metrics)]
+            metrics = metrics_at(seen, t0 + factor * s) if t > 1 else [np.eye(d)] * n_metrics
+            added, counts = negated_subgradients(metrics, t)
+            found = [found[c] + added[c] for c in range(n_metrics)]
+            if projection_is_due(part_projection, t):
+                seen = [V0[c] + factor * found[c] for c in range(n_metrics)]
+                clipped = projected_totals(seen, t0 + factor * (s + 1))
+                found = [(clipped[c] - V0[c]) / factor for c in range(n_metrics)]
+            history.append([before[c] + found[c] for c in range(n_metrics)])
+            violations.append(counts)
+        return found
+
+    nothing = [np.zeros((d, d)) for _ in regs]
+    t = min(16 * n_shards, n_iters)
+    V = run(nothing, 0, 1, t, 1, nothing)
+    while t < n_iters:
+        size, t0, V0 = t // (4 * n_shards), t, V
+        for _ in range(n_shards):
+            found = run(V0, t0, t + 1, min(t + size, n_iters), n_shards, V)
+            V = [V[c] + found[c] for c in range(n_metrics)]
+            t += size
+            if t >= n_iters:
+                break
+        if t == t0 + n_shards * size and projection_is_due(part_projection, t):
+            V = projected_totals(V, t)
+            history[-1] = V
+    return history, violations
+
+
+def mean_metric(totals, reg, prior):
+    """Return the mean of P + V_t / (reg t) over totals V_1..V_T of one metric, each (d, d)."""
+    iterates = [prior * np.eye(len(V)) + V / (reg * t) for t, V in enumerate(totals, start=1)]
+    return np.mean(iterates, axis=0)
+
+
 # Objectives ----------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from fastspml.kernels.diagonal import add_diagonal, clip_diagonal, gap_diagonal,
 from fastspml.kernels.draws import ask_for_link, ask_for_mark, draw_asked, iteration_key, look_up_pool
 from fastspml.kernels.full import add_full, gap_full, row_diff
 from fastspml.kernels.jit import kernel, rare_kernel
-from fastspml.kernels.loops import small_code
+from fastspml.kernels.loops import flat, small_code
 from fastspml.kernels.prefetch import prefetch
 from fastspml.kernels.rows import Span, ask_for_entry, entries_per_line, span_of
 
@@ -254,19 +254,18 @@ def run_chunk(t_last, stack, settings, judged, sums, work, features, violations)
 
 
 @kernel
-def merge_shard(base, n_shards, shard, sums):
-    """Add what a shard has found to the sums, in place: V += (W - V_0) / K, where W = V_0 + K D are the shard's totals.
+def add_found(base, n_shards, local, total):
+    """Add what a shard has found to a total, in place: V += (W - V_0) / K, where W = V_0 + K D; C-contiguous arrays."""
+    base, local, total = flat(base), flat(local), flat(total)
+    for entry in range(total.size):
+        total[entry] += (local[entry] - base[entry]) / n_shards
 
-    base, shard, sums : Sums of the start of the round, of the shard, and of the shards before it
-    """
-    for entry in range(sums.totals.shape[0]):
-        for column in range(sums.totals.shape[1]):
-            change = (shard.totals[entry, column] - base.totals[entry, column]) / n_shards
-            sums.totals[entry, column] += change
-    for entry in range(sums.moments.shape[0]):
-        for column in range(sums.moments.shape[1]):
-            change = (shard.moments[entry, column] - base.moments[entry, column]) / n_shards
-            sums.moments[entry, column] += change
+
+@kernel
+def merge_shard(base, n_shards, shard, sums):
+    """Add the sums of a shard to those of the shards before it, in place; base has those of the start of the round."""
+    add_found(base.totals, n_shards, shard.totals, sums.totals)
+    add_found(base.moments, n_shards, shard.moments, sums.moments)
     for counter in range(EVALUATED, N_COUNTERS):
         sums.counters[counter] += shard.counters[counter]
     sums.counters[ITERATION], sums.harmonic[0] = shard.counters[ITERATION], shard.harmonic[0]
