@@ -1,49 +1,61 @@
-"""One large fit on several machines, by Dask: every worker keeps totals of its own, and only verdicts travel.
+"""One fit on several machines, by Dask: workers run the shards of a round, and this process, the driver, merges them.
 
-Draws have no state, so a worker needs to be told no more than which triplets were violated. In every iteration
-
-1. the driver (this process) asks each worker to judge a block of the batch, and sends along the verdicts on the batch
-   before, a bit per triplet;
-2. a worker adds that batch's violated triplets, in order, to its totals, judges its block, and returns the verdicts;
-3. the driver joins them, asks for the next iteration, and meanwhile adds the violated triplets to the model's totals.
-
-So all totals see the same additions in the same order, and the bits are those of a fit in one process. A request needs
-nothing but the totals that it starts from: a worker that is new, or was left out for a while, says that it is behind,
-and is sent the driver's totals. What a dying worker had to judge is judged by another.
+A round sends what changed in the totals since the last one, and brings back what changed in every shard's, as positions
+and values where that is smaller. Which worker runs a shard makes no difference to its bits: one that dies is replaced, one
+that is new or has missed a round is sent all totals, and a shard that takes too long is run by the driver itself. Rounds
+that take less time than their exchange are run by the driver, too.
 
 For `select` on a cluster see its argument ``client``.
 """
 
 from __future__ import annotations
 
-import itertools
+import hashlib
+import logging
+import math
 import os
 import threading
 import time
 import uuid
+import warnings
+import zlib
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from fastspml.cluster import hold
-from fastspml.kernels import spread, training
-from fastspml.kernels.arguments import Settings, Stack, Work
-from fastspml.kernels.jit import EDITION
-from fastspml.learner import Learner, Team
+from fastspml.kernels.arguments import Sums
+from fastspml.learner import Learner
 from fastspml.network import Network
-from fastspml.problem import Prepared, Progress
-from fastspml.store import read_networks
-from fastspml.weighting import Weighting
-from fastspml.workspace import word_memory, work_memory
+from fastspml.problem import Prepared, Problem, lay_out
+from fastspml.shards import (
+    HEARTBEAT_S,
+    Runner,
+    RunShards,
+    Shard,
+    ShardMemory,
+    first_round,
+    round_size,
+    run_shard,
+    threads,
+)
+from fastspml.state import Progress, Round, State
+from fastspml.store import file_checksum, read_networks
 
-SECONDS_BEFORE_A_LOOK = 2.0  # between looks for workers that have come or gone
-SECONDS_FOR_WORKERS = 60.0  # to wait for the first worker of a cluster, or for a new one when all are gone
-KEPT_RUNS = 2  # fits whose totals a worker keeps at a time
+logger = logging.getLogger(__name__)
+
+EXCHANGE_S = 0.01  # of the driver for every shard, and
+EXCHANGE_BYTES_PER_S = 1e8  # for what a shard sends back; both measured on loopback (bench.distributed)
+PATIENCE_S = 10.0  # to wait for a shard, or
+PATIENCE = 4  # times as long as shards take, before the driver runs it itself
+KEPT_RUNS = 2  # fits that a worker keeps the networks of
 
 Fitted = TypeVar("Fitted", bound=Learner)
 
@@ -59,15 +71,16 @@ def fit(
     Parameters
     ----------
     model : SPML or MTSPML
+        Its ``shards`` must be more than 1; 8 for every thread of the cluster keep all of them busy.
     networks : Network, list of Network, or path
-        Given the path of a file, every worker maps it: it has to lie on a disk that all of them see. Networks in memory
+        Given the path of a file, every worker maps it: it has to be on a disk that all of them see. Networks in memory
         are sent to the workers.
     client : distributed.Client
     progress : callable, optional
         As for ``model.fit``.
     """
     opened, path = _opened(networks)
-    return model.fit(opened, progress, team(client, path))
+    return model.fit(opened, progress, runner(client, path))
 
 
 def resume(
@@ -76,13 +89,13 @@ def resume(
     client: Any,
     progress: Callable[[Progress], Any] | None = None,
 ) -> Fitted:
-    """Go on with a stopped or loaded fit on the workers of a Dask cluster; see `fit`."""
+    """Continue a stopped or loaded fit on the workers of a Dask cluster; see `fit`."""
     opened, path = _opened(networks)
-    return model.resume(opened, progress, team(client, path))
+    return model.resume(opened, progress, runner(client, path))
 
 
-def team(client: Any, path: str | os.PathLike[str] | None = None) -> Team | None:
-    """Return what `Learner.fit` takes as ``team`` to work on a cluster; None, this process, without a client.
+def runner(client: Any, path: str | os.PathLike[str] | None = None) -> Runner | None:
+    """Return what `Learner.fit` takes as ``runner`` to work on a cluster; None, this process, without a client.
 
     ``path`` names the file that holds exactly the networks to be fitted, so that workers can map it.
     """
@@ -90,12 +103,19 @@ def team(client: Any, path: str | os.PathLike[str] | None = None) -> Team | None
         return None
 
     @contextmanager
-    def on_cluster(learner: Learner, prepared: Prepared) -> Iterator[Callable[..., float]]:
-        driver = _Driver(client, learner, prepared, path)
-        try:
-            yield driver.run_chunk
-        finally:
-            driver.leave()
+    def on_cluster(problem: Problem, state: State, until: int) -> Iterator[RunShards]:
+        if problem.n_shards == 1:
+            raise ValueError(
+                "a fit with shards=1 cannot be run on a cluster; set shards to 8 for every worker, as shards=32."
+            )
+        if first_round(problem, state.sums.totals.size) >= until:
+            _warn_idle(f"all {until:,} iterations are needed before the first round of shards")
+        with threads(1)(problem, state, until) as run_here:
+            driver = _Driver(client, problem, path, until, run_here)
+            try:
+                yield driver.run_shards
+            finally:
+                driver.leave()
 
     return on_cluster
 
@@ -135,7 +155,7 @@ def _dask() -> Any:
     try:
         import distributed
     except ImportError as error:
-        raise ImportError("working on a cluster needs Dask: pip install 'fastspml[distributed]'.") from error
+        raise ImportError("working on a cluster needs Dask: pip install distributed.") from error
     return distributed
 
 
@@ -151,7 +171,7 @@ def _mapped(path: str) -> list[Network]:
     """Read networks, without copying them into memory where the file allows it."""
     try:
         return read_networks(path, mapped=True)
-    except ValueError:  # compressed, or another program's: what else may be wrong is said again
+    except ValueError:  # compressed, or another program's: any other fault is reported again
         return read_networks(path)
 
 
@@ -162,129 +182,155 @@ def _mapped(path: str) -> list[Network]:
 class _Recipe:
     """Everything that a worker needs to take part in a fit, but the totals."""
 
-    edition: str  # of the kernels: other kernels may round otherwise
-    kind: type[Learner]
-    params: dict[str, Any]
+    package: str  # a digest of fastspml: other sources may give other bits
+    problem: Problem  # without networks
     path: str | None
+    checksum: str | None  # of the networks in the file
     networks: list[Network] | None  # weighted, where there is no file
-    weighting: Weighting | None
-    sizes: tuple[int, ...]  # of the networks as laid out
-    columns: np.ndarray | None  # the features that have a row, for a full metric
-    ahead: np.ndarray  # the metrics' clocks
+    weighting: Any
+    columns: np.ndarray | None
 
 
-class _Snapshot(NamedTuple):
-    """Totals to start from, and what the next iteration is judged by if not by them."""
+@dataclass(frozen=True)
+class _Base:
+    """The totals that a round starts from: all of them, or what changed since another round."""
 
-    epoch: int
-    iteration: int
-    totals: np.ndarray
-    judged: np.ndarray | None
-
-
-class _Request(NamedTuple):
-    """A block of an iteration to be judged, by whoever has the totals of the iteration before, or of two before.
-
-    Within an epoch totals change by added triplets only; a projection of full metrics by the driver starts a new one.
-    """
-
-    run: str
-    epoch: int
-    t: int
-    first: int
-    last: int
-    verdicts: np.ndarray | None  # on all triplets of iteration t - 1, packed
+    round: Round  # without arrays
+    since: int | None  # the start of that other round
+    totals: Any
+    moments: Any
+    state: State  # without arrays
 
 
-Answer = tuple[np.ndarray, np.ndarray]  # verdicts on the block, packed, and work counters
+@dataclass(frozen=True)
+class _Found:
+    """What a shard gives: its totals where they differ from those that its round started from."""
+
+    totals: Any
+    moments: Any
+    counters: np.ndarray
+    harmonic: np.ndarray
+    counts: np.ndarray
+    elapsed_s: float
+
+
+def _changes(before: np.ndarray, after: np.ndarray) -> Any:
+    """Return positions and values of what changed, to the bit, or all values where that is smaller."""
+    places = np.flatnonzero(before.view(np.int64) != after.view(np.int64))
+    if len(places) * (8 + 4) >= after.nbytes:
+        return after
+    values = after.reshape(-1)[places]
+    return (places.astype(np.uint32) if after.size < 2**32 else places), values
+
+
+def _changed(before: np.ndarray, changes: Any) -> np.ndarray:
+    """Return what `_changes` was given as `after`."""
+    if isinstance(changes, np.ndarray):
+        return changes
+    after = before.copy()
+    after.reshape(-1)[changes[0]] = changes[1]
+    return after
+
+
+@cache
+def _package_digest() -> str:
+    """Return a digest of all sources of fastspml."""
+    digest, folder = hashlib.sha256(), Path(__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _checksum(path: str, prepared: Prepared) -> str:
+    """Return the checksum of the networks in a file: the one in it, or that of the arrays if another program wrote it."""
+    known = file_checksum(path)
+    if known is not None:
+        return known
+    value, stacked = 0, prepared.stacked
+    for array in (stacked.indptr, stacked.words, stacked.values, stacked.adj_indptr, stacked.adj_indices):
+        value = zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data, value)
+    return f"{value:08x}"
 
 
 # ---- the worker -----------------------------------------------------------------------------------------------------
 
 
 class _Seat:
-    """A worker's place in a fit: the networks laid out, and totals that follow the driver's."""
+    """A worker's place in a fit: the networks laid out, and the totals that the round at hand started from."""
 
     def __init__(self, recipe: _Recipe) -> None:
-        if recipe.edition != EDITION:
+        if recipe.package != _package_digest():
             raise ValueError(
                 "a worker has another version of fastspml than the driver; install the same on all machines."
             )
-        learner = recipe.kind(**recipe.params)
         networks = recipe.networks if recipe.networks is not None else _mapped(str(recipe.path))
-        prepared = learner._laid_out(networks, recipe.weighting, recipe.columns)
-        if _sizes(prepared.stacked) != recipe.sizes:
+        is_pooled = not recipe.problem.settings.has_tasks
+        prepared = lay_out(networks, recipe.weighting, is_pooled, recipe.problem.is_full, recipe.columns)
+        if recipe.path is not None and _checksum(recipe.path, prepared) != recipe.checksum:
             raise ValueError(f"{recipe.path} holds other networks on a worker than on the driver; share one file.")
-        learner.n_features_ = networks[0].n_features
-        state = learner._new_state(prepared)
+        self.problem = replace(recipe.problem, prepared=prepared)
         self.lock = threading.Lock()
-        state.ahead = recipe.ahead
-        self.stacked, self.settings = prepared.stacked, learner._settings(len(networks), state)
-        self.violations = np.zeros(state.violations.shape[1], dtype=np.int64)
-        self.n_triplets = len(self.violations) * learner.batch_size
-        self.work = work_memory(prepared.stacked, state, self.n_triplets, n_threads=1, clips=learner._clips)
-        self.features = word_memory(prepared.stacked, state, self.work)
-        self.no_moments = state.moments
-        self.epoch = -1
+        self.round: Round | None = None
+        self.free: list[ShardMemory] = []
 
-    def start_from(self, snapshot: _Snapshot) -> None:
-        """Take over the driver's totals."""
-        self.epoch, self.iteration = snapshot.epoch, snapshot.iteration
-        self.totals = snapshot.totals.copy()
-        self.judged = self.totals if snapshot.judged is None else snapshot.judged
-        self.work.touched[:, :1] = self.work.touched.shape[1]  # what was touched before is not known
-        self.kept = (0, 0, 0)  # iteration and block whose subgradients are in memory
+    def take_in(self, base: _Base) -> Round | None:
+        """Return the round that starts from some totals, or None if the worker lacks those that they are given by."""
+        with self.lock:
+            if self.round is None or self.round.start != base.round.start:
+                before = self.round
+                if base.since is not None and (before is None or before.start != base.since):
+                    return None
+                nothing = np.zeros((0, 0))
+                old = before.base if base.since is not None and before is not None else Sums(*[nothing] * 4)
+                sums = Sums(
+                    _changed(old.totals, base.totals), _changed(old.moments, base.moments), *base.state.sums[2:]
+                )
+                self.round = replace(base.round, base=sums)
+            return self.round
 
-    def judge(self, request: _Request) -> Answer | None:
-        """Return the verdicts on a block, or None if the totals are not those to judge it by."""
-        if request.epoch != self.epoch:
+    def run(self, base: _Base, shard: Shard) -> _Found | None:
+        """Run a shard, or return None if the worker has missed a round."""
+        round, began = self.take_in(base), time.perf_counter()
+        if round is None:
             return None
-        if self.iteration == request.t - 2 and request.verdicts is not None:
-            self.add(np.unpackbits(request.verdicts, count=self.n_triplets))
-        if self.iteration != request.t - 1:
-            return None
-        verdicts = np.empty(request.last - request.first, dtype=np.uint8)
-        counters = np.zeros(training.N_COUNTERS, dtype=np.int64)
-        settings = self.settings._replace(judges_given=self.judged is not self.totals)
-        _judge_block(self.stacked, settings, request, self.judged, self.work, self.features, counters, verdicts)
-        self.kept = (request.t, request.first, request.last)
-        return np.packbits(verdicts), counters
-
-    def add(self, verdicts: np.ndarray) -> None:
-        """Add the violated triplets of the next iteration to the totals."""
-        t = self.iteration + 1
-        first, last = self.kept[1:] if self.kept[0] == t else (0, 0)
-        counters = np.zeros(training.N_COUNTERS, dtype=np.int64)
-        spread.add_verdicts(
-            self.stacked, self.settings, np.uint64(t), 0.0, np.uint64(first), np.uint64(last), verdicts, self.work,
-            self.features, self.totals, self.no_moments, self.violations, counters,
+        state = replace(base.state, sums=round.base, columns=self.problem.prepared.columns)
+        with self.lock:
+            memory = self.free.pop() if self.free else ShardMemory(self.problem, state)
+        part = run_shard(self.problem, state, round, shard, memory, is_stopped=lambda: False)
+        totals, moments = (_changes(old, new) for old, new in zip(round.base[:2], part.sums[:2], strict=True))
+        # Arrays that are sent must not change when the memory is used again.
+        totals, moments = (x.copy() if isinstance(x, np.ndarray) else x for x in (totals, moments))
+        found = _Found(
+            totals, moments, part.sums.counters.copy(), part.sums.harmonic.copy(),
+            part.counts.astype(np.min_scalar_type(int(self.problem.settings.batch_size))),
+            time.perf_counter() - began,
         )  # fmt: skip
-        self.iteration = t
+        self.free.append(memory)
+        return found
 
 
 _SEATS: dict[str, _Seat] = {}  # of this process, if it is a worker, by run
 _SEATS_LOCK = threading.Lock()
 
 
-def _judge(request: _Request) -> Answer | None:
-    """Judge a block on a worker; None if it is behind."""
-    seat = _SEATS.get(request.run)
-    if seat is None:
-        return None
-    with seat.lock:
-        return seat.judge(request)
-
-
-def _judge_from(request: _Request, recipe: _Recipe, snapshot: _Snapshot) -> Answer | None:
-    """Judge a block on any worker."""
+def _seat(run: str, recipe: _Recipe) -> _Seat:
+    """Return the worker's place in a run, and make it if it is new."""
     with _SEATS_LOCK:
-        seat = _SEATS.pop(request.run, None) or _Seat(recipe)
-        _SEATS[request.run] = seat
+        seat = _SEATS.pop(run, None) or _Seat(recipe)
+        _SEATS[run] = seat
         while len(_SEATS) > KEPT_RUNS:
             _SEATS.pop(next(iter(_SEATS)))
-    with seat.lock:
-        seat.start_from(snapshot)
-        return seat.judge(request)
+    return seat
+
+
+def _run_on_worker(run: str, recipe: _Recipe, base: _Base, shard: Shard) -> _Found | None:
+    """Run a shard on a worker; None if it has missed a round."""
+    return _seat(run, recipe).run(base, shard)
+
+
+def _prepare_worker(run: str, recipe: _Recipe) -> None:
+    """Read the networks and load the kernels on a worker, before there is a shard to run."""
+    _seat(run, recipe)
 
 
 def _leave(run: str) -> None:
@@ -295,169 +341,143 @@ def _leave(run: str) -> None:
 # ---- the driver -----------------------------------------------------------------------------------------------------
 
 
-class _Task:
-    """Something asked of one worker, or of another if it is gone."""
-
-    def __init__(self, client: Any, worker: str, function: Callable[..., Any], *arguments: Any) -> None:
-        self.client, self.what = client, (function, *arguments)
-        self.give_to(worker)
-
-    def give_to(self, worker: str) -> None:
-        """Start the task on a worker, anew if it has been started."""
-        self.worker = worker
-        self.future = self.client.submit(*self.what, pure=False, workers=[worker], allow_other_workers=True)
-
-
 class _Driver:
-    """The process that keeps the model: asks for verdicts, joins them, and adds as the workers do."""
+    """The process that keeps the model: sends totals, and gives shards to workers."""
 
-    def __init__(self, client: Any, learner: Learner, prepared: Prepared, path: str | os.PathLike[str] | None) -> None:
-        self.client, self.run, self.epoch = client, uuid.uuid4().hex, 0
-        self.n_iters = learner.n_iters
-        self.is_projecting = learner.form == "full" and learner._projection_interval > 0
+    def __init__(
+        self, client: Any, problem: Problem, path: str | os.PathLike[str] | None, until: int, run_here: RunShards
+    ) -> None:
+        self.client, self.problem, self.until, self.run_here = client, problem, until, run_here
+        self.run = uuid.uuid4().hex
+        prepared, path = problem.prepared, None if path is None else str(Path(path).resolve())
         recipe = _Recipe(
-            EDITION,
-            type(learner),
-            learner.get_params() | {"average": False, "n_threads": 1, "weighting": None},  # moments are the driver's
-            None if path is None else str(Path(path).resolve()),
+            _package_digest(),
+            replace(problem, prepared=None),  # type: ignore[arg-type]
+            path,
+            None if path is None else _checksum(path, prepared),
             prepared.networks if path is None else None,
             prepared.weighting if path is not None else None,
-            _sizes(prepared.stacked),
             prepared.columns,
-            learner.state_.ahead,
         )
         self.recipe = hold(client, recipe)
-        self.workers, self.looked = self._present_workers(), time.monotonic()
-        self.verdicts: np.ndarray | None = None  # on the last iteration that was judged, packed
-        self.asked: tuple[int, list[_Request], list[_Task]] | None = None  # iteration, blocks, who judges them
-        self.is_compiled = False
+        self.prepared = [
+            client.submit(_prepare_worker, self.run, self.recipe, pure=False, workers=[worker])
+            for worker in client.nthreads()
+        ]
+        self.sent: Round | None = None  # the last round that was sent
+        self.iteration_s: float | None = None  # of one thread, as measured
+        self.has_warned = False
 
-    def run_chunk(
-        self, t_first: np.uint64, t_last: np.uint64, stacked: Stack, settings: Settings, judged: np.ndarray,
-        totals: np.ndarray, moments: np.ndarray, harmonic: float, work: Work, features: np.ndarray | None,
-        violations: np.ndarray, counters: np.ndarray,
-    ) -> float:  # fmt: skip
-        """Run iterations t_first..t_last as `run_alone` does, in place; return the harmonic number of t_last."""
-        if not self.is_compiled:  # workers on this machine then find the kernel on disk
-            nothing = _Request(self.run, 0, int(t_first), 0, 0, None)
-            _judge_block(stacked, settings, nothing, judged, work, features, counters[0], np.empty(0, np.uint8))
-            self.is_compiled = True
-        if self.is_projecting:
-            self.epoch, self.asked = self.epoch + 1, None
-        if time.monotonic() - self.looked > SECONDS_BEFORE_A_LOOK:
-            self.workers, self.looked = self._present_workers(), time.monotonic()
-        n_triplets = len(work.violated)
-        for t in range(int(t_first), int(t_last) + 1):
-            given = None if judged is totals else judged
-            snapshot = _Snapshot(self.epoch, t - 1, totals, given)
-            verdicts = self._collect(t, n_triplets, snapshot, counters[0])
-            self.verdicts = np.packbits(verdicts)
-            if t < self.n_iters and not (self.is_projecting and t == t_last):
-                self.asked = self._ask(t + 1, n_triplets)  # before adding, so that workers do not wait for it
-            harmonic = spread.add_verdicts(
-                stacked, settings, np.uint64(t), harmonic, np.uint64(0), np.uint64(0), verdicts, work, features, totals,
-                moments, violations[t - int(t_first)], counters[0],
-            )  # fmt: skip
-        return harmonic
+    def run_shards(self, state: State, shards: Sequence[Shard]) -> Iterator[State | None]:
+        """Run shards on the cluster or, if that takes longer, here."""
+        assert state.round is not None
+        if not self._pays(state, len(shards), state.round.size):
+            began, n_iters = time.perf_counter(), sum(shard.last - shard.start for shard in shards)
+            yield from self.run_here(state, shards)
+            self.iteration_s = (time.perf_counter() - began) / n_iters
+            self._warn_if_idle(state)
+            return
+        yield from self._run_there(state, state.round, shards)
 
     def leave(self) -> None:
         """Let the workers forget the run."""
-        self.asked = self.recipe = None
+        self.recipe = self.prepared = None
         with suppress(OSError, TimeoutError, CancelledError):
             self.client.run(_leave, self.run, on_error="ignore")
 
-    def _collect(self, t: int, n_triplets: int, snapshot: _Snapshot, counters: np.ndarray) -> np.ndarray:
-        """Return the verdicts on all triplets of iteration t; workers that are behind are sent the snapshot."""
-        if self.asked is None or self.asked[0] != t:
-            requests = self._blocks(t, n_triplets)
-            answers: list[Any] = [None] * len(requests)
-        else:
-            _, requests, tasks = self.asked
-            answers = self._gathered(tasks)
-        behind = [k for k, answer in enumerate(answers) if answer is None]
-        if behind:
-            held = hold(self.client, snapshot)
-            tasks = [self._task(k, _judge_from, requests[k], self.recipe, held) for k in behind]
-            for k, answer in zip(behind, self._gathered(tasks), strict=True):
-                answers[k] = answer
-        for _, counted in answers:
-            is_first_bad = counters[training.BAD_ITERATION] == 0
-            counters[: training.BAD_ITERATION] += counted[: training.BAD_ITERATION]
-            if is_first_bad:
-                counters[training.BAD_ITERATION] = counted[training.BAD_ITERATION]
-        blocks = [
-            np.unpackbits(packed, count=request.last - request.first)
-            for request, (packed, _) in zip(requests, answers, strict=True)
-        ]
-        return np.concatenate(blocks)
+    def _pays(self, state: State, n_shards: int, size: int) -> bool:
+        """Tell whether a round is done sooner by the cluster: its threads, or its exchange, are the limit."""
+        n_slots = sum(self.client.nthreads().values())
+        if self.iteration_s is None or not n_slots:
+            return False
+        exchange_s = EXCHANGE_S + (state.sums.totals.nbytes + state.sums.moments.nbytes) / EXCHANGE_BYTES_PER_S
+        shard_s = size * self.iteration_s
+        there_s = max(math.ceil(n_shards / n_slots) * shard_s, n_shards * exchange_s) + exchange_s
+        return there_s < n_shards * shard_s
 
-    def _ask(self, t: int, n_triplets: int) -> tuple[int, list[_Request], list[_Task]]:
-        """Ask every worker for a block of iteration t."""
-        requests = self._blocks(t, n_triplets)
-        return t, requests, [self._task(k, _judge, request) for k, request in enumerate(requests)]
+    def _warn_if_idle(self, state: State) -> None:
+        """Say so, once, if no round until the end will be given to the workers."""
+        if self.has_warned:
+            return
+        self.has_warned = True
+        size = min(round_size(self.problem, self.until), self.until // self.problem.n_shards)  # of the largest round
+        if not self._pays(state, self.problem.n_shards, size) and self.iteration_s is not None:
+            _warn_idle(f"the fit takes about {self.iteration_s * self.until:.1f} s in this process")
 
-    def _blocks(self, t: int, n_triplets: int) -> list[_Request]:
-        n_blocks = min(len(self.workers), n_triplets)
-        cuts = [n_triplets * k // n_blocks for k in range(n_blocks + 1)]
-        return [
-            _Request(self.run, self.epoch, t, first, last, self.verdicts) for first, last in itertools.pairwise(cuts)
-        ]
-
-    def _task(self, k: int, function: Callable[..., Any], *arguments: Any) -> _Task:
-        """Ask the worker that has block k."""
-        return _Task(self.client, self.workers[k % len(self.workers)], function, *arguments)
-
-    def _gathered(self, tasks: list[_Task]) -> list[Any]:
-        """Return what tasks give, whoever dies meanwhile."""
+    def _run_there(self, state: State, round: Round, shards: Sequence[Shard]) -> Iterator[State | None]:
+        """Give shards to workers, and yield their states in order."""
         distributed = _dask()
-        patience = SECONDS_BEFORE_A_LOOK
+        changes = hold(self.client, self._base(state, round, self.sent))
+        everything: Any = None  # the same for a worker that is new or has missed a round
+        self.sent = round
+        waiting = deque((shard, self._submit(changes, shard)) for shard in shards)
+        shard_s, began = 0.0, time.monotonic()
         try:
-            while True:
+            while waiting:
+                shard, future = waiting[0]
                 try:
-                    return self.client.sync(self._gather, tasks, callback_timeout=patience)
+                    distributed.wait(future, timeout=HEARTBEAT_S)
+                    found = future.result(timeout=PATIENCE_S)
                 except TimeoutError:
-                    self._give_away(tasks)
-                    patience = min(2 * patience, SECONDS_FOR_WORKERS)  # fetching starts anew each time
-        except distributed.KilledWorker as error:
-            raise ChildProcessError(
-                "workers died one after another, each with the same block of triplets; have they enough memory?"
-            ) from error
-        except CancelledError as error:
-            raise ConnectionError("the Dask cluster is gone; what was learned so far is kept.") from error
+                    yield None
+                    is_overdue = time.monotonic() - began > max(PATIENCE_S, PATIENCE * shard_s)
+                    if self.client.nthreads() and not is_overdue:
+                        continue
+                    logger.warning("no worker has run a shard in time; this process runs it itself.")
+                    future.cancel()
+                    yield from self.run_here(state, [shard])
+                except distributed.KilledWorker as error:
+                    raise ChildProcessError(
+                        "workers died one after another, each with the same shard; have they enough memory?"
+                    ) from error
+                except CancelledError as error:
+                    raise ConnectionError("the Dask cluster is gone; partial results are kept.") from error
+                else:
+                    if found is None:
+                        everything = everything or hold(self.client, self._base(state, round, None))
+                        waiting[0] = shard, self._submit(everything, shard)
+                        continue
+                    shard_s = found.elapsed_s
+                    yield self._as_state(state, round, shard, found)
+                waiting.popleft()
+                began = time.monotonic()
+        finally:
+            for _, future in waiting:
+                with suppress(CancelledError, OSError):
+                    future.cancel()
 
-    async def _gather(self, tasks: list[_Task]) -> list[Any]:
-        """Wait for tasks and fetch what they give; an answer may be lost before it is fetched, so it is one wait."""
-        return await self.client.gather([task.future for task in tasks], asynchronous=True)
+    def _submit(self, base: Any, shard: Shard) -> Any:
+        return self.client.submit(_run_on_worker, self.run, self.recipe, base, shard, pure=False, priority=-shard.start)
 
-    def _give_away(self, tasks: list[_Task]) -> None:
-        """Give what dead workers had to do to others; Dask does, unless for a moment there is no worker at all."""
-        present = self._present_workers()
-        for k, task in enumerate(tasks):
-            if task.worker not in present:
-                task.give_to(present[k % len(present)])
+    def _base(self, state: State, round: Round, since: Round | None) -> _Base:
+        """Return the totals that a round starts from, as what changed since another one, or all of them."""
+        nothing = np.zeros((0, 0))
+        sums = round.base
+        totals, moments = (
+            (new.copy() if since is None else _changes(old, new))
+            for old, new in zip((since or round).base[:2], sums[:2], strict=True)
+        )
+        bare = Sums(nothing, nothing, sums.counters.copy(), sums.harmonic.copy())
+        counts: np.ndarray = np.zeros((0, state.counts.shape[1]), dtype=np.int64)
+        return _Base(
+            replace(round, base=bare, local=None),
+            None if since is None else since.start,
+            totals,
+            moments,
+            replace(state, sums=bare, counts=counts, columns=None, round=None),
+        )
 
-    def _present_workers(self) -> list[str]:
-        workers = sorted(self.client.nthreads())
-        if not workers:
-            try:
-                self.client.wait_for_workers(1, timeout=SECONDS_FOR_WORKERS)
-            except TimeoutError:
-                raise ConnectionError(
-                    f"the Dask cluster has had no worker for {SECONDS_FOR_WORKERS:.0f} seconds."
-                ) from None
-            workers = sorted(self.client.nthreads())
-        return workers
+    @staticmethod
+    def _as_state(state: State, round: Round, shard: Shard, found: _Found) -> State:
+        """Return the state of a shard as if it had run here."""
+        sums = Sums(
+            _changed(round.base.totals, found.totals),
+            _changed(round.base.moments, found.moments),
+            found.counters,
+            found.harmonic,
+        )
+        return replace(state, sums=sums, counts=found.counts, round=None, first=shard.last - len(found.counts))
 
 
-def _judge_block(
-    stacked: Stack, settings: Settings, request: _Request, judged: np.ndarray, work: Work,
-    features: np.ndarray | None, counters: np.ndarray, verdicts: np.ndarray,
-) -> None:  # fmt: skip
-    spread.judge_verdicts(
-        stacked, settings, np.uint64(request.t), np.uint64(request.first), np.uint64(request.last), judged, work,
-        features, counters, verdicts,
-    )  # fmt: skip
-
-
-def _sizes(stacked: Stack) -> tuple[int, ...]:
-    return tuple(len(array) for array in stacked._replace(entries=stacked.words))
+def _warn_idle(reason: str) -> None:
+    warnings.warn(f"the workers of the cluster have nothing to do: {reason}.", stacklevel=2)

@@ -246,9 +246,7 @@ class Learner(RanksByMetric):
             first_pool=np.uint64(0),
             common_is_given=False,
         )
-        return Problem(
-            prepared.stacked, settings, self.form == "full", interval, self._projects_sums, int(self.shards)
-        )
+        return Problem(prepared, settings, self.form == "full", interval, self._projects_sums, int(self.shards))
 
     @property
     def _projection_interval(self) -> int:

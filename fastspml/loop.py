@@ -30,7 +30,7 @@ def train(
     """
     started, seen, violated_share = time.perf_counter(), state.iteration, 0.0
     is_stopped = False
-    with runner(problem, state) as run_shards:
+    with runner(problem, state, stops[-1]) as run_shards:
         for stop in stops:
             for _ in steps(problem, state, stop, run_shards):
                 if progress is None:

@@ -63,12 +63,17 @@ def lay_out(
 class Problem:
     """What a fit solves: everything about it but its state."""
 
-    stacked: Stack
+    prepared: Prepared
     settings: Settings  # of one stream of iterations; `settings_of` has those of a state
     is_full: bool
     projection_interval: int  # iterations between projections during training; 0 if there are none
     projects_sums: bool  # whether only sums of the common and a task's metric are projected
     n_shards: int
+
+    @property
+    def stacked(self) -> Stack:
+        """The networks as kernels see them."""
+        return self.prepared.stacked
 
     @property
     def n_pools(self) -> int:

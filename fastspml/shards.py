@@ -40,8 +40,8 @@ HEARTBEAT_S = 0.25  # between yields while a shard is awaited, so that signals a
 
 # Run shards of a round; yields their states in order, and None from time to time while waiting.
 RunShards = Callable[[State, Sequence["Shard"]], Iterator["State | None"]]
-# Who runs the shards of a fit: given its problem and state, a context that gives such a function.
-Runner = Callable[[Problem, State], AbstractContextManager[RunShards]]
+# Who runs the shards of a fit: given its problem, its state and its last iteration, a context with such a function.
+Runner = Callable[[Problem, State, int], AbstractContextManager[RunShards]]
 
 
 @dataclass(frozen=True)
@@ -79,16 +79,19 @@ def stream_end(problem: Problem, state: State) -> float:
     return state.iteration + first_round(problem, state.sums.totals.size) - _clock(state)
 
 
+def round_size(problem: Problem, clock: int) -> int:
+    """Return m, the iterations of a shard in a round that begins after `clock` iterations."""
+    most = max(1, SHARD_TRIPLETS[_form(problem)] // problem.n_triplets)
+    return max(1, min(clock // (ROUND_SHARE * problem.n_shards), most))
+
+
 def begin_or_end_round(problem: Problem, state: State) -> None:
     """Leave a round that is complete, and begin the next one if the warm-up is over."""
     if state.round is not None and state.iteration >= state.round.end:
         state.round = None
-    if state.round is None and problem.n_shards > 1:
-        clock = _clock(state)
-        if clock >= first_round(problem, state.sums.totals.size):
-            most = max(1, SHARD_TRIPLETS[_form(problem)] // problem.n_triplets)
-            size = max(1, min(clock // (ROUND_SHARE * problem.n_shards), most))
-            state.round = Round(state.iteration, size, problem.n_shards, copy_sums(state.sums))
+    clock = _clock(state)
+    if state.round is None and problem.n_shards > 1 and clock >= first_round(problem, state.sums.totals.size):
+        state.round = Round(state.iteration, round_size(problem, clock), problem.n_shards, copy_sums(state.sums))
 
 
 # ---- one round -------------------------------------------------------------------------------------------------------
@@ -178,7 +181,7 @@ def threads(n_threads: int) -> Runner:
     """Return a runner of shards on threads of this process."""
 
     @contextmanager
-    def runner(problem: Problem, state: State) -> Iterator[RunShards]:
+    def runner(problem: Problem, state: State, until: int) -> Iterator[RunShards]:
         free: list[ShardMemory] = []  # made when needed: at most two for every thread
 
         def run_shards(state: State, shards: Sequence[Shard]) -> Iterator[State | None]:

@@ -1,18 +1,23 @@
-"""The promise: the same seed gives the same bits, for any number of threads, any chunking, stopped or not."""
+"""The promise: the same seed and shards give the same bits, for any threads and chunks, stopped and resumed or not."""
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import itertools
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fastspml as fs
-from fastspml import learner, workspace
+from fastspml import learner, stream, workspace
 
-BATCH = 600  # large enough to be split over four threads
+GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())
+N_ITERS = {1: 60, 2: 90, 3: 111, 8: 230, 64: 1500}  # by shards: some rounds, the last one cut off in the middle
 
 
 @pytest.fixture(scope="module")
@@ -21,90 +26,148 @@ def tasks():
     return fs.Weighting("tfidf").fit_transform(networks)
 
 
-def models(form="diagonal", **params):
-    params = {"metric": form, "batch_size": BATCH, "n_iters": 12 if form == "diagonal" else 4, "seed": 9} | params
+@pytest.fixture
+def four_threads(monkeypatch):
+    monkeypatch.setattr(learner, "available_threads", lambda: 4)
+
+
+def models(form="diagonal", n_shards=3, **params):
+    n_iters = N_ITERS[n_shards]
+    params = {"metric": form, "batch_size": 6, "n_iters": n_iters, "shards": n_shards, "seed": 9} | params
     return [fs.SPML(reg=1e-4, **params), fs.MTSPML(common_reg=1e-4, task_reg=[1e-4, 1e-3], **params)]
+
+
+def again(model, **params):
+    return type(model)(**model.get_params() | params)
 
 
 def bits(model):
     state = model.state_
-    return state.totals.tobytes(), state.moments.tobytes(), state.violations.tobytes(), state.harmonic
+    return state.totals.tobytes(), state.moments.tobytes(), state.violations.tobytes(), state.harmonic, state.work
+
+
+# ---- one shard: the paper's algorithm, as it always was ----
+
+
+def digest(model):
+    """Return a short digest of what a fit adds up."""
+    state, made = model.state_, hashlib.sha256()
+    for array in (state.totals, state.moments, state.violations, np.float64(state.harmonic)):
+        made.update(np.ascontiguousarray(array).tobytes())
+    return made.hexdigest()[:16]
+
+
+def golden_networks():
+    return fs.synthetic_networks(n_tasks=3, n_nodes=200, n_features=120, words_per_node=12, links_per_node=4, seed=11)
+
+
+def test_one_shard_gives_the_bits_that_it_gave_before_there_were_shards():
+    """Digests of the commit before; full metrics only without eigen-decompositions, which depend on the BLAS."""
+    networks, got = golden_networks(), {}
+    for form, projection, average, n_tasks, kind in itertools.product(
+        ("diagonal", "full"), ("never", "end", "every", 5), (False, True), (1, 3), ("SPML", "each", "combined")
+    ):
+        if form == "full" and projection in ("every", 5):
+            continue
+        params = {
+            "metric": form, "projection": projection, "average": average, "seed": 5, "margin": 0.7,
+            "n_iters": 60 if form == "diagonal" else 25, "batch_size": 13,
+        }  # fmt: skip
+        name = f"{form} {projection} {average} {n_tasks} {kind}"
+        if kind == "SPML":
+            for prior in ("zero", "identity"):
+                got[f"{name} {prior}"] = digest(fs.SPML(reg=1e-3, prior=prior, **params).fit(networks[:n_tasks]))
+        else:
+            regs = [1e-3, 2e-3, 5e-4][:n_tasks]
+            model = fs.MTSPML(common_reg=1e-3, task_reg=regs, project=kind, **params)
+            got[name] = digest(model.fit(networks[:n_tasks]))
+    begun = fs.MTSPML(common_reg=1e-3, task_reg=1e-3, n_iters=40, seed=5).fit(networks[:2])
+    for common in ("frozen", "moving"):
+        model = copy.deepcopy(begun).add_task(networks[2], 30, common=common)
+        got[f"add_task {common}"] = digest(model)
+        got[f"add_task {common} then partial_fit"] = digest(model.partial_fit(networks, 20))
+    assert got == GOLDEN
+
+
+# ---- any number of shards ----
 
 
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("projection", ["end", "every", 5])
-@pytest.mark.parametrize(
-    ("form", "words_per_copy"), [("diagonal", 0), ("diagonal", np.inf), ("full", 0)], ids=["snapshot", "phases", "full"]
-)
-def test_threads_do_not_show(tasks, monkeypatch, form, words_per_copy, projection, average):
-    monkeypatch.setattr(learner, "available_threads", lambda: 4)
-    monkeypatch.setattr(workspace, "WORDS_PER_COPY", words_per_copy)  # whether threads judge by a copy of the totals
-    if form == "full":  # an eigen-projection repeats for one BLAS on one number of BLAS threads: it is not split here
+@pytest.mark.parametrize(("form", "n_shards"), [("diagonal", 2), ("diagonal", 8), ("diagonal", 64), ("full", 3)])
+def test_threads_do_not_show(tasks, four_threads, form, n_shards, projection, average):
+    if form == "full":  # an eigen-projection repeats only on one number of BLAS threads
         projection = "end"
-    for model in models(form, projection=projection, average=average):
+    for model in models(form, n_shards, projection=projection, average=average):
         expected = bits(model.fit(tasks))
-        work = model.state_.work
         for n_threads in (2, 3, 4):
-            again = fs.MTSPML if isinstance(model, fs.MTSPML) else fs.SPML
-            got = again(**model.get_params() | {"n_threads": n_threads}).fit(tasks)
-            assert bits(got) == expected
-            assert got.state_.work == work
+            assert bits(again(model, n_threads=n_threads).fit(tasks)) == expected
 
 
 def test_threads_beyond_the_machines_are_capped(tasks, monkeypatch):
     monkeypatch.setattr(learner, "available_threads", lambda: 1)
-    got, expected = (fs.SPML(n_iters=3, batch_size=BATCH, n_threads=n).fit(tasks) for n in (64, 1))
+    got, expected = (fs.SPML(n_iters=50, shards=2, n_threads=n).fit(tasks) for n in (64, 1))
     assert bits(got) == bits(expected)
 
 
 @pytest.mark.parametrize("projection", ["end", "every", 5])
-@pytest.mark.parametrize("form", ["diagonal", "full"])
-def test_a_look_on_the_way_sees_what_a_shorter_fit_learns(tasks, form, projection):
-    looks = [1, 3, 4]
-    for model in models(form, projection=projection, average=True):
+@pytest.mark.parametrize(("form", "n_shards"), [("diagonal", 1), ("diagonal", 2), ("full", 1), ("full", 2)])
+def test_a_look_on_the_way_sees_what_a_shorter_fit_learns(tasks, form, n_shards, projection):
+    looks = [1, 3, 34, 36, 40, 41, 77]  # with 2 shards: warm-up to 32, rounds from 32 to 40 to 50
+    for model in models(form, n_shards, projection=projection, average=True):
         prepared = model.prepare(tasks)
         for n_iters, seen in zip(looks, model.stages(prepared, looks), strict=True):
-            shorter = type(model)(**model.get_params() | {"n_iters": n_iters}).fit(tasks)
+            shorter = again(model, n_iters=n_iters).fit(tasks)
             assert bits(seen) == bits(shorter)
             assert np.array_equal(seen.metric_for(0).diagonal_entries, shorter.metric_for(0).diagonal_entries)
 
 
-@pytest.mark.parametrize("chunk_triplets", [1, 2 * BATCH, 7 * BATCH])
+@pytest.mark.parametrize("chunk_triplets", [1, 20, 100])
 @pytest.mark.parametrize("projection", ["end", "every", 5])
-def test_chunks_do_not_show(tasks, monkeypatch, chunk_triplets, projection):
-    expected = [bits(model.fit(tasks)) for model in models(projection=projection, average=True)]
-    monkeypatch.setattr(learner, "CHUNK_TRIPLETS", chunk_triplets)
-    got = [bits(model.fit(tasks)) for model in models(projection=projection, average=True)]
-    assert got == expected
+@pytest.mark.parametrize("n_shards", [1, 3])
+def test_chunks_do_not_show(tasks, monkeypatch, chunk_triplets, projection, n_shards):
+    params = {"n_shards": n_shards, "projection": projection, "average": True}
+    expected = [bits(model.fit(tasks)) for model in models(**params)]
+    monkeypatch.setattr(stream, "CHUNK_TRIPLETS", chunk_triplets)
+    assert [bits(model.fit(tasks)) for model in models(**params)] == expected
 
 
-@pytest.mark.parametrize("words_per_copy", [0, np.inf])
-def test_a_small_buffer_recomputes_the_same(tasks, monkeypatch, words_per_copy):
-    for form in ("diagonal", "full"):
-        expected = [bits(model.fit(tasks)) for model in models(form)]
-        monkeypatch.setattr(workspace, "WORDS_PER_COPY", words_per_copy)
-        monkeypatch.setattr(workspace, "KEPT_SUBGRADIENTS", 500)
-        monkeypatch.setattr(learner, "available_threads", lambda: 2)
-        assert [bits(model.fit(tasks)) for model in models(form, n_threads=2)] == expected
-        monkeypatch.undo()
+@pytest.mark.parametrize("form", ["diagonal", "full"])
+def test_a_small_buffer_recomputes_the_same(tasks, monkeypatch, form):
+    expected = [bits(model.fit(tasks)) for model in models(form, batch_size=40)]
+    monkeypatch.setattr(workspace, "KEPT_SUBGRADIENTS", 500)
+    assert [bits(model.fit(tasks)) for model in models(form, batch_size=40)] == expected
 
 
 @pytest.mark.parametrize("form", ["diagonal", "full"])
 @pytest.mark.parametrize("projection", ["end", 5])
-def test_stopping_and_going_on_does_not_show(tasks, monkeypatch, tmp_path, form, projection):
-    monkeypatch.setattr(learner, "available_threads", lambda: 2)
-    for number, model in enumerate(models(form, projection=projection, average=True)):
+@pytest.mark.parametrize(("n_shards", "stop"), [(1, 3), (3, 20), (3, 53), (3, 56), (3, 60), (3, 62)])
+def test_stopping_and_resuming_does_not_show(tasks, four_threads, monkeypatch, tmp_path, form, projection, n_shards, stop):
+    for number, model in enumerate(models(form, n_shards, projection=projection, average=True)):
         expected = bits(model.fit(tasks))
-        monkeypatch.setattr(learner, "CHUNK_TRIPLETS", 1)
-        model.fit(tasks, progress=lambda record: record.iteration == 3)
-        assert model.n_iters_ == 3
-        assert len(model.violations_) == 3
-        path = tmp_path / f"{form}{projection}{number}.h5"
-        fs.save_model(path, model)
+        monkeypatch.setattr(stream, "CHUNK_TRIPLETS", 1)
+        stopped = again(model).fit(tasks, progress=lambda record: record.iteration >= stop)
+        assert stop <= stopped.n_iters_ < stop + 5  # at the end of a chunk, or of a shard
+        assert len(stopped.violations_) == stopped.n_iters_
+        path = tmp_path / f"{number}.h5"
+        fs.save_model(path, stopped)
         resumed = fs.load_model(path).set_params(n_threads=2).resume(tasks)
         assert bits(resumed) == expected
-        assert resumed.state_.work["judged"] == BATCH * resumed.violations_.size
-        monkeypatch.setattr(learner, "CHUNK_TRIPLETS", 200_000)
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("form", ["diagonal", "full"])
+def test_a_fit_in_pieces_is_one_fit(tasks, form, tmp_path):
+    """Pieces end in the warm-up, at the end of a round, of a shard, and in the middle of one."""
+    for model in models(form, 3, average=True, projection=5):
+        pieces = again(model)
+        for n_iters in (20, 28, 4, 2, 30, 1):
+            pieces.partial_fit(tasks, n_iters)
+            fs.save_model(tmp_path / "piece.h5", pieces, overwrite=True)
+            pieces = fs.load_model(tmp_path / "piece.h5")
+        whole = again(model, n_iters=85).fit(tasks)
+        assert bits(pieces) == bits(whole)
+        assert np.array_equal(pieces.metric_for(0).diagonal_entries, whole.metric_for(0).diagonal_entries)
 
 
 def test_another_process_gives_the_same_bits(tasks):
@@ -112,11 +175,11 @@ def test_another_process_gives_the_same_bits(tasks):
         "import hashlib, fastspml as fs\n"
         "nets = fs.synthetic_networks(n_tasks=2, n_nodes=300, n_features=200, words_per_node=20, links_per_node=4)\n"
         "nets = fs.Weighting('tfidf').fit_transform(nets)\n"
-        "model = fs.MTSPML(n_iters=5, batch_size=300, n_threads=2).fit(nets)\n"
+        "model = fs.MTSPML(n_iters=70, shards=2, n_threads=2).fit(nets)\n"
         "print(hashlib.sha256(model.metric(1).weights.tobytes()).hexdigest())\n"
     )
     got = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
-    model = fs.MTSPML(n_iters=5, batch_size=300).fit(tasks)
+    model = fs.MTSPML(n_iters=70, shards=2).fit(tasks)
     assert got == hashlib.sha256(model.metric(1).weights.tobytes()).hexdigest()
 
 

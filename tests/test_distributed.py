@@ -44,7 +44,7 @@ def file(tmp_path_factory):
 
 @pytest.fixture
 def one_iteration_at_a_time(monkeypatch):
-    monkeypatch.setattr(learner, "CHUNK_TRIPLETS", 1)
+    monkeypatch.setattr(stream, "CHUNK_TRIPLETS", 1)
 
 
 def on_workers(monkeypatch, n_workers):

@@ -305,7 +305,7 @@ def test_an_added_task_may_bring_words(small, grown, form):
 
 
 def test_progress_stops_a_task_and_keeps_what_it_learned(tasks, monkeypatch):
-    monkeypatch.setattr("fastspml.learner.CHUNK_TRIPLETS", 50)
+    monkeypatch.setattr("fastspml.stream.CHUNK_TRIPLETS", 50)
     model = fs.MTSPML(n_iters=12).fit(tasks[:2])
     model.add_task(tasks[2], n_iters=100, common="moving", progress=lambda record: record.iteration >= 20)
     assert 20 <= model.n_iters_ < 112

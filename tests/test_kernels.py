@@ -10,7 +10,7 @@ from scipy import sparse
 
 from fastspml.csr import as_kernel_csr
 from fastspml.entries import pack, unpack
-from fastspml.kernels import barrier, diagonal, draws, full, ranking
+from fastspml.kernels import diagonal, draws, full, ranking
 from fastspml.kernels.rows import Apart, Span, pair_dtype
 from tests import naive
 from tests.conftest import make_network
@@ -75,7 +75,7 @@ def test_gap_and_total_of_a_diagonal_metric(rows, seed, lie_apart):
 
     moments, touched = np.zeros((D, 3)), np.zeros(100, dtype=np.uint64)
     before = totals.copy()
-    n_entries = diagonal.add_diagonal(entries, unlinked, linked, own, 0.25, 1.5, grads, at, totals, moments, touched)
+    n_entries = diagonal.add_diagonal(entries, unlinked, linked, own, 0.25, 1.5, grads, at, totals, moments, touched, False)
     for column in (0, 2):
         expected = naive.add_diagonal(before[:, column], *rows, 0.25)
         np.testing.assert_allclose(totals[:, column], expected, rtol=1e-9, atol=1e-9)
@@ -118,21 +118,7 @@ def test_gap_and_total_of_a_full_metric(rows, seed):
     np.testing.assert_array_equal(values[2 : 2 + int(n_linked)], expected_values)
 
     moments, before = np.zeros_like(packed), packed.copy()
-    for first, last in ((0, 4), (4, D)):
-        full.add_full(
-            features,
-            values,
-            at,
-            n_linked,
-            n_unlinked,
-            np.uint64(first),
-            np.uint64(last),
-            own,
-            0.25,
-            1.5,
-            packed,
-            moments,
-        )
+    full.add_full(features, values, at, n_linked, n_unlinked, own, 0.25, 1.5, packed, moments, False)
     for column in (0, 2):
         expected = naive.add_full(unpack(before[:, column]), *rows, 0.25)
         np.testing.assert_allclose(unpack(packed[:, column]), expected, rtol=1e-9, atol=1e-9)
@@ -170,11 +156,3 @@ def test_scores_of_twins_tie_exactly():
     for query, y in enumerate(rows.toarray()):
         np.testing.assert_allclose(scores[query], naive.score_nodes(np.diag(weights), rows.toarray(), y), atol=1e-12)
     assert np.array_equal(scores[:, 4], scores[:, 5])
-
-
-def test_a_broken_barrier_lets_the_others_go():
-    meeting = barrier.new_barrier()
-    meeting[barrier.BROKEN] = 1
-    assert barrier.wait(meeting, 1)
-    assert not barrier.wait(meeting, 2)
-    assert not barrier.wait_until(meeting, meeting, barrier.JUDGED, 1)

@@ -148,7 +148,7 @@ def test_weighting_by_the_model_is_weighting_by_hand():
 
 
 def test_progress_hears_of_every_chunk_and_can_stop(network, monkeypatch):
-    monkeypatch.setattr("fastspml.learner.CHUNK_TRIPLETS", 100)
+    monkeypatch.setattr("fastspml.stream.CHUNK_TRIPLETS", 100)
     records = []
     model = fs.SPML(n_iters=35).fit(network, progress=records.append)
     assert [record.iteration for record in records] == [10, 20, 30, 35]

@@ -18,7 +18,7 @@ import pytest
 
 import fastspml as fs
 from bench.runs import RESUMABLE, bits, command, disturb, finish, start
-from fastspml import learner
+from fastspml import stream
 from fastspml.cli import main
 from fastspml.runs import looks
 from fastspml.runs.config import as_toml, read_config, resolve
@@ -50,7 +50,7 @@ def undisturbed(file, tmp_path_factory):
 @pytest.fixture
 def short(file, monkeypatch):
     """A configuration of some 20 chunks, for runs within this process."""
-    monkeypatch.setattr(learner, "CHUNK_TRIPLETS", 600)
+    monkeypatch.setattr(stream, "CHUNK_TRIPLETS", 600)
     return resolve({"networks": str(file), "n_iters": 400, "checkpoint_iters": 1, "keep_checkpoints": 3})
 
 
@@ -166,7 +166,7 @@ def test_in_another_thread_signals_are_left_alone():
 @pytest.mark.parametrize("form", ["diagonal", "full"])
 @pytest.mark.parametrize("model", ["SPML", "MTSPML"])
 def test_what_progress_saves_goes_on_with_the_same_bits(networks, tmp_path, monkeypatch, model, form):
-    monkeypatch.setattr(learner, "CHUNK_TRIPLETS", 100)
+    monkeypatch.setattr(stream, "CHUNK_TRIPLETS", 100)
     make = getattr(fs, model)
     expected = make(n_iters=60, average=True, metric=form).fit(networks)
     seen = make(n_iters=60, average=True, metric=form)
@@ -189,11 +189,11 @@ def test_what_progress_saves_goes_on_with_the_same_bits(networks, tmp_path, monk
 
 
 def test_slow_chunks_become_smaller():
-    assert learner._next_chunk(1_000, 2 * learner.CHUNK_S) == 500
-    assert learner._next_chunk(1_000, learner.CHUNK_S / 2) == 1_000
-    assert learner._next_chunk(1_000, learner.CHUNK_S / 8) == 2_000
-    assert learner._next_chunk(learner.CHUNK_TRIPLETS, 0.0) == learner.CHUNK_TRIPLETS
-    assert learner._next_chunk(1, 100.0) == 1
+    assert stream._next_chunk(1_000, 2 * stream.CHUNK_S) == 500
+    assert stream._next_chunk(1_000, stream.CHUNK_S / 2) == 1_000
+    assert stream._next_chunk(1_000, stream.CHUNK_S / 8) == 2_000
+    assert stream._next_chunk(stream.CHUNK_TRIPLETS, 0.0) == stream.CHUNK_TRIPLETS
+    assert stream._next_chunk(1, 100.0) == 1
 
 
 # ---- checkpoints ----

@@ -1155,7 +1155,7 @@ LEARNERS = {
 @pytest.mark.parametrize("form", ["diagonal", "full"])
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_a_stopped_fit_goes_on_after_loading_to_the_same_bits(path, networks, monkeypatch, learner, form, settings):
-    monkeypatch.setattr("fastspml.learner.CHUNK_TRIPLETS", 10 * 10 * 4)
+    monkeypatch.setattr("fastspml.stream.CHUNK_TRIPLETS", 10 * 10 * 4)
     make = lambda: LEARNERS[learner](metric=form, n_iters=60, seed=5, **settings)  # noqa: E731
     expected = make().fit(networks)
     stopped = make().fit(networks, progress=lambda progress: progress.iteration >= 20)

@@ -33,7 +33,8 @@ KEYS = {
     "average": "true: return the mean of all iterates",
     "weighting": "tfidf, none, binary, l1 or l2: the model weights plain counts",
     "seed": "seed of the draws",
-    "n_threads": "threads for large batches",
+    "shards": "parts of the fit that run side by side (default: 1; 8 for every thread or worker)",
+    "n_threads": "threads that run shards",
     "checkpoint_minutes": "save so often, 0 for never (default: 5)",
     "checkpoint_iters": "save after so many iterations, 0 for never (default: 0)",
     "keep_checkpoints": "checkpoints to keep (default: 2)",
@@ -100,7 +101,7 @@ def run(options: argparse.Namespace) -> int | None:
             with distributed.cluster(options.dask) as client:
                 # Workers can map the file themselves where it is trained on as it is.
                 path = None if config["test_size"] or config["undirected"] else config["networks"]
-                model: Any = train(config, options.output, show, tell, distributed.team(client, path))
+                model: Any = train(config, options.output, show, tell, distributed.runner(client, path))
         except Stopped:
             return RESUMABLE
         finally:

@@ -53,9 +53,10 @@ average = false            # return the mean of all iterates
 n_iters = 20000
 batch_size = 10            # triplets a task draws in each iteration
 seed = 0                   # the same seed gives the same metric, bit for bit, on any number of threads
+shards = 1                 # parts that run side by side on threads or a cluster; 8 for each, as 16 for 2 threads
 
-# A run that was stopped may go on with other values of these.
-n_threads = 1
+# A run that was stopped may be resumed with other values of these.
+n_threads = 1              # threads that run shards
 checkpoint_minutes = 5     # save so often, but never spend more than 2% of the time on it; 0: not by the clock
 checkpoint_iters = 0       # save whenever so many iterations are done, too; 0: not by iterations
 keep_checkpoints = 2       # how many of the last checkpoints are kept

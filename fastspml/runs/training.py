@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.learner import Learner, Team
+from fastspml.learner import Learner
 from fastspml.network import Network, split_networks
 from fastspml.runs.checkpoints import Cadence, Checkpoints
 from fastspml.runs.config import new_model, read_config
@@ -18,6 +18,7 @@ from fastspml.runs.folder import Lines, RunFolder, locked_run, now, versions
 from fastspml.runs.looks import Looks, is_quick
 from fastspml.runs.signals import noted_signals
 from fastspml.selection import Selection, SelectProgress, Trial, select
+from fastspml.shards import Runner
 from fastspml.state import Progress
 from fastspml.store import file_checksum, load_model, read_networks, save_model
 
@@ -36,7 +37,7 @@ def train(
     folder: str | Path,
     progress: Callable[[Progress], Any] | None = None,
     tell: Callable[[Event], Any] | None = None,
-    team: Team | None = None,
+    runner: Runner | None = None,
 ) -> Learner:
     """Train as configured and leave the model in the folder; a run that was stopped or killed goes on.
 
@@ -49,7 +50,7 @@ def train(
         Called with a `Progress` between chunks.
     tell : callable, optional
         Called with every event of the log; what a user should read is its ``message``.
-    team : optional
+    runner : optional
         That of `Learner.fit`: a cluster, for example.
 
     Raises Stopped when SIGTERM, SIGINT or SIGUSR1 asked for it: the state is in the folder then. A run that is
@@ -65,7 +66,7 @@ def train(
                     {"time": now(), "event": "finished", "message": f"{folder} is finished already; nothing was done."}
                 )
             return load_model(run.model)
-        session = _Session(run, config, caught, progress, tell, team)
+        session = _Session(run, config, caught, progress, tell, runner)
         try:
             return session.train()
         except Stopped:
@@ -85,10 +86,10 @@ class _Session:
         caught: list[str],
         progress: Callable[[Progress], Any] | None,
         tell: Callable[[Event], Any] | None,
-        team: Team | None,
+        runner: Runner | None,
     ) -> None:
         self.run, self.config, self.caught = run, config, caught
-        self.progress, self.tell, self.team = progress, tell, team
+        self.progress, self.tell, self.runner = progress, tell, runner
         self.checkpoints = Checkpoints(run.checkpoints, config["keep_checkpoints"])
         self.saving, self.looking = Cadence(), Cadence(compiles=True)
         self.before_s = 0.0  # what earlier sessions took for what is kept of them
@@ -110,14 +111,14 @@ class _Session:
         if restored is None:
             self.model = new_model(self.config)
             prepared = self.model.prepare(training)
-            rest = self.model.stages(prepared, [self.model.n_iters], self._between_chunks, self.team)
+            rest = self.model.stages(prepared, [self.model.n_iters], self._between_chunks, self.runner)
             self._begin(0)
             for _ in rest:
                 pass
         else:
             self.model = restored
             self._begin(restored.state_.iteration)
-            self.model.resume(training, self._between_chunks, self.team)
+            self.model.resume(training, self._between_chunks, self.runner)
         if self.last_record is not None:
             self._write_line(self.last_record, looks=True)
         self.run.check()
@@ -178,13 +179,17 @@ class _Session:
         """Show, look, write down and save what is due; stop here if a signal asked for it."""
         if self.progress is not None:
             self.progress(record)
+        is_new = self.last_record is None or record.iteration > self.last_record.iteration
         self.last_record = record
         if record.iteration == record.n_iters:  # the end is written down by `train`
             return
         if self.caught:
-            self._write_line(record, looks=False)
-            self._save(record.iteration)
+            if record.iteration > self.last_saved:
+                self._write_line(record, looks=False)
+                self._save(record.iteration)
             self._stop(record)
+        if not is_new:  # called while a shard is awaited
+            return
         interval_s = min(MOST_LINE_S, max(LEAST_LINE_S, LINE_AFTER_SHARE * (self.before_s + record.elapsed_s)))
         saves = self._is_checkpoint_due(record.iteration)
         if self.looking.is_due(interval_s):
