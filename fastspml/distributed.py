@@ -46,6 +46,7 @@ from fastspml.shards import (
     run_shard,
     threads,
 )
+from fastspml.stack import MOST_COPIED_BYTES
 from fastspml.state import Progress, Round, State
 from fastspml.store import file_checksum, read_networks
 
@@ -73,8 +74,8 @@ def fit(
     model : SPML or MTSPML
         Its ``shards`` must be more than 1; 8 for every thread of the cluster keep all of them busy.
     networks : Network, list of Network, or path
-        Given the path of a file, every worker maps it: it has to be on a disk that all of them see. Networks in memory
-        are sent to the workers.
+        Given the path of a file, every worker reads it, or maps it if it is large: it has to be on a disk that all of
+        them see. Networks in memory are sent to the workers.
     client : distributed.Client
     progress : callable, optional
         As for ``model.fit``.
@@ -164,15 +165,15 @@ def _opened(networks: Any) -> tuple[Any, str | None]:
     if not isinstance(networks, (str, os.PathLike)):
         return networks, None
     path = str(Path(networks).resolve())
-    return _mapped(path), path
+    return _read(path), path
 
 
-def _mapped(path: str) -> list[Network]:
-    """Read networks, without copying them into memory where the file allows it."""
-    try:
-        return read_networks(path, mapped=True)
-    except ValueError:  # compressed, or another program's: any other fault is reported again
-        return read_networks(path)
+def _read(path: str) -> list[Network]:
+    """Read networks; a large file is mapped where it allows that, a small one trains faster from memory."""
+    if Path(path).stat().st_size > MOST_COPIED_BYTES:
+        with suppress(ValueError):  # compressed, or another program's: any other fault is reported again
+            return read_networks(path, mapped=True)
+    return read_networks(path)
 
 
 # ---- what travels ---------------------------------------------------------------------------------------------------
@@ -263,7 +264,7 @@ class _Seat:
             raise ValueError(
                 "a worker has another version of fastspml than the driver; install the same on all machines."
             )
-        networks = recipe.networks if recipe.networks is not None else _mapped(str(recipe.path))
+        networks = recipe.networks if recipe.networks is not None else _read(str(recipe.path))
         is_pooled = not recipe.problem.settings.has_tasks
         prepared = lay_out(networks, recipe.weighting, is_pooled, recipe.problem.is_full, recipe.columns)
         if recipe.path is not None and _checksum(recipe.path, prepared) != recipe.checksum:

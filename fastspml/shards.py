@@ -16,12 +16,13 @@ makes no difference.
 
 from __future__ import annotations
 
-import threading
-from collections import deque
+import _thread
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
+from typing import Any
 
 import numpy as np
 
@@ -175,6 +176,16 @@ def run_shard(
 
 
 # ---- on threads ------------------------------------------------------------------------------------------------------
+#
+# An exception can interrupt the calling thread between any two instructions of Python, also right after it has acquired
+# a lock of `threading` or `concurrent.futures`, which is then never released. So threads are started and spoken to by
+# means written in C only: `_thread` and SimpleQueue. Each of them ends when the round is over or given up.
+
+
+class _Stop:
+    """Tells threads to end by its attribute, or by being gone: they refer to it weakly."""
+
+    is_set = False
 
 
 def threads(n_threads: int) -> Runner:
@@ -182,43 +193,88 @@ def threads(n_threads: int) -> Runner:
 
     @contextmanager
     def runner(problem: Problem, state: State, until: int) -> Iterator[RunShards]:
-        free: list[ShardMemory] = []  # made when needed: at most two for every thread
+        memories: list[ShardMemory] = []  # at most two for every thread
 
         def run_shards(state: State, shards: Sequence[Shard]) -> Iterator[State | None]:
-            stop, waiting, left = threading.Event(), deque[tuple[Future[State], ShardMemory]](), iter(shards)
-            round = state.round
-            assert round is not None
+            while len(memories) < min(2 * n_threads, len(shards)):
+                memories.append(ShardMemory(problem, state))
+            stop, done, ended = _Stop(), SimpleQueue[Any](), SimpleQueue[None]()
+            left, free = _filled(shards), _filled(memories)
+            n_started = 0
             try:
-                while True:
-                    for shard in _up_to(2 * n_threads - len(waiting), left):
-                        memory = free.pop() if free else ShardMemory(problem, state)
-                        future = pool.submit(run_shard, problem, state, round, shard, memory, stop.is_set)
-                        waiting.append((future, memory))
-                    if not waiting:
-                        return
-                    future, memory = waiting[0]
-                    while not _is_done(future):
-                        yield None
-                    yield future.result()
-                    waiting.popleft()
-                    free.append(memory)
-            finally:  # whatever happened, threads end at their next chunk
-                stop.set()
-                for future, _ in waiting:
-                    future.cancel()
+                for _ in range(min(n_threads, len(shards))):
+                    arguments = (problem, state, state.round, left, free, done, ended, weakref.ref(stop))
+                    _start_thread(_run_some, arguments, is_needed=n_started == 0)
+                    n_started += 1
+                waiting: dict[int, tuple[ShardMemory, Any]] = {}
+                for shard in shards:
+                    while shard.start not in waiting:
+                        try:
+                            start, memory, part = done.get(timeout=HEARTBEAT_S)
+                            waiting[start] = memory, part
+                        except Empty:
+                            yield None
+                    memory, part = waiting.pop(shard.start)
+                    if isinstance(part, BaseException):
+                        raise part
+                    yield part
+                    free.put(memory)
+            finally:
+                stop.is_set = True
+                for _ in range(n_started):
+                    ended.get()
 
-        with ThreadPoolExecutor(n_threads, "fastspml") as pool:
-            yield run_shards
+        yield run_shards
 
     return runner
 
 
-def _is_done(future: Future[State]) -> bool:
-    """Tell whether a shard is done, after waiting for it for a moment."""
-    wait([future], timeout=HEARTBEAT_S)
-    return future.done()
+def _filled(items: Iterable[Any]) -> SimpleQueue[Any]:
+    """Return a queue of items."""
+    queue: SimpleQueue[Any] = SimpleQueue()
+    for item in items:
+        queue.put(item)
+    return queue
 
 
-def _up_to(n: int, items: Iterable[Shard]) -> Iterator[Shard]:
-    for _, item in zip(range(n), items, strict=False):
-        yield item
+def _start_thread(function: Callable[..., None], arguments: tuple[Any, ...], is_needed: bool) -> None:
+    """Start a thread; one that the system refuses is done without, unless it is needed."""
+    try:
+        _thread.start_new_thread(function, arguments)
+    except RuntimeError as error:
+        if is_needed:
+            raise RuntimeError("the system cannot start another thread; end some, or use shards=1.") from error
+        arguments[-2].put(None)  # it has ended
+
+
+def _run_some(
+    problem: Problem,
+    state: State,
+    round: Round,
+    left: SimpleQueue[Shard],
+    free: SimpleQueue[ShardMemory],
+    done: SimpleQueue[Any],
+    ended: SimpleQueue[None],
+    stop: weakref.ref[_Stop],
+) -> None:
+    """Run shards of a round, the next one that is left each time there is memory for it, until there are no more."""
+
+    def is_stopped() -> bool:
+        told = stop()
+        return told is None or told.is_set
+
+    try:
+        while not is_stopped():
+            with suppress(Empty):
+                memory = free.get(timeout=HEARTBEAT_S)  # before a shard is claimed: the first one left is always run
+                try:
+                    shard = left.get_nowait()
+                except Empty:
+                    return
+                try:
+                    part: Any = run_shard(problem, state, round, shard, memory, is_stopped)
+                except BaseException as error:
+                    part = error
+                done.put((shard.start, memory, part))
+    finally:
+        ended.put(None)

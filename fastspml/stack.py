@@ -96,7 +96,7 @@ def _rows(matrices: Sequence[sparse.csr_array], columns: np.ndarray | None) -> t
             )
         matrices = [freeze_csr(matrix[:, columns]) for matrix in matrices]
     indptr, words, values = _stack_csr(matrices)
-    if words.itemsize != values.itemsize or words.nbytes + values.nbytes > MOST_COPIED_BYTES:
+    if are_mapped or words.itemsize != values.itemsize or words.nbytes + values.nbytes > MOST_COPIED_BYTES:
         return indptr, Apart(words, values)
     return indptr, freeze(side_by_side(words, values))
 

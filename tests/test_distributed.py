@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,12 +15,11 @@ import numpy as np
 import pytest
 
 import fastspml as fs
-from fastspml import distributed, learner
+from fastspml import distributed
 from fastspml.cli import main
 
-pytest.importorskip("distributed", reason="the extra 'distributed' is not installed")
+dask = pytest.importorskip("distributed", reason="the extra 'distributed' is not installed")
 
-BATCH = 101  # not a multiple of eight, nor of two or three workers
 N_WORKERS = 3
 
 
@@ -27,6 +27,13 @@ N_WORKERS = 3
 def client():
     with distributed.cluster(f"local:{N_WORKERS}") as client:
         yield client
+
+
+@pytest.fixture
+def every_round(monkeypatch):
+    """Give every round to the cluster, also where this process would be faster."""
+    monkeypatch.setattr(distributed._Driver, "_pays", lambda *arguments: True)
+    monkeypatch.setattr(distributed, "PATIENCE_S", 120.0)
 
 
 @pytest.fixture(scope="module")
@@ -42,19 +49,8 @@ def file(tmp_path_factory):
     return path
 
 
-@pytest.fixture
-def one_iteration_at_a_time(monkeypatch):
-    monkeypatch.setattr(stream, "CHUNK_TRIPLETS", 1)
-
-
-def on_workers(monkeypatch, n_workers):
-    """Let fits use so many of the workers only."""
-    everyone = distributed._Driver._present_workers
-    monkeypatch.setattr(distributed._Driver, "_present_workers", lambda driver: everyone(driver)[:n_workers])
-
-
 def models(form="diagonal", **params):
-    params = {"metric": form, "batch_size": BATCH, "n_iters": 12 if form == "diagonal" else 5, "seed": 9} | params
+    params = {"metric": form, "batch_size": 7, "n_iters": 75, "shards": 3, "seed": 9} | params
     return [fs.SPML(reg=1e-4, **params), fs.MTSPML(common_reg=1e-4, task_reg=[1e-4, 1e-3], **params)]
 
 
@@ -74,12 +70,19 @@ def kill(client, addresses):
         os.kill(pids[address], signal.SIGKILL)
 
 
-@pytest.mark.parametrize("n_workers", [1, 2, 3])
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_a_cluster_of_any_size_gives_the_bits_of_one_process(tasks, every_round, n_workers):
+    with distributed.cluster(f"local:{n_workers}") as client:
+        for n_shards, n_iters in ((2, 60), (8, 170), (64, 1200)):
+            for model in models(shards=n_shards, n_iters=n_iters):
+                expected = bits(model.fit(tasks))
+                assert bits(distributed.fit(again(model), tasks, client)) == expected
+
+
 @pytest.mark.parametrize(
     "params", [{}, {"projection": "every", "average": True}, {"projection": 5}], ids=["end", "every", "5"]
 )
-def test_a_cluster_of_any_size_gives_the_bits_of_one_process(client, tasks, monkeypatch, n_workers, params):
-    on_workers(monkeypatch, n_workers)
+def test_three_workers(client, tasks, every_round, params):
     for model in models(**params):
         expected = bits(model.fit(tasks))
         got = distributed.fit(again(model), tasks, client)
@@ -88,85 +91,159 @@ def test_a_cluster_of_any_size_gives_the_bits_of_one_process(client, tasks, monk
         assert np.array_equal(got.violations_, model.violations_)
 
 
-@pytest.mark.parametrize("params", [{"average": True}, {"projection": 2}], ids=["end", "2"])
-def test_full_metrics(client, tasks, params):
+@pytest.mark.parametrize("params", [{"average": True}, {"projection": 20}], ids=["end", "20"])
+def test_full_metrics(client, tasks, every_round, params):
     for model in models("full", **params):
         expected = bits(model.fit(tasks))
         assert bits(distributed.fit(again(model), tasks, client)) == expected
 
 
 @pytest.mark.parametrize("form", ["diagonal", "full"])
-def test_projected_sums(client, tasks, form):
-    model = fs.MTSPML(metric=form, project="combined", projection=2, batch_size=BATCH, n_iters=6)
-    expected = bits(model.fit(tasks))
-    assert bits(distributed.fit(again(model), tasks, client)) == expected
-
-
-def test_a_batch_smaller_than_the_cluster(client, tasks):
-    model = fs.SPML(batch_size=2, n_iters=7)
+def test_projected_sums(client, tasks, every_round, form):
+    model = fs.MTSPML(metric=form, project="combined", projection=20, shards=3, n_iters=70)
     expected = bits(model.fit(tasks))
     assert bits(distributed.fit(again(model), tasks, client)) == expected
 
 
 @pytest.mark.parametrize("compress", [False, True])
-def test_workers_read_the_file_themselves(client, tmp_path, compress):
+def test_workers_read_the_file_themselves(client, tmp_path, every_round, compress):
     networks = fs.synthetic_networks(n_tasks=2, n_nodes=60, n_features=50, words_per_node=8, seed=1)
     fs.write_networks(tmp_path / "nets.h5", networks, compress=compress)
-    model = fs.MTSPML(weighting="tfidf", n_iters=6, batch_size=BATCH)
+    model = fs.MTSPML(weighting="tfidf", n_iters=60, shards=3)
     expected = bits(model.fit(networks))
     got = distributed.fit(again(model), tmp_path / "nets.h5", client)
     assert bits(got) == expected
     assert got.weighting_ == model.weighting_
 
 
-@pytest.mark.parametrize("have_answered", [False, True], ids=["at-work", "answered"])
 @pytest.mark.parametrize("victims", [1, N_WORKERS], ids=["one", "all"])
-def test_killed_workers_do_not_show(client, tasks, one_iteration_at_a_time, victims, have_answered):
-    client.wait_for_workers(N_WORKERS, timeout=30)
-    for number, model in enumerate(models(n_iters=20)[: 2 if victims == 1 else 1]):
+def test_killed_workers_do_not_show(client, tasks, every_round, victims):
+    client.wait_for_workers(N_WORKERS, timeout=120)
+    for model in models(n_iters=100)[: 2 if victims == 1 else 1]:
         expected = bits(model.fit(tasks))
-        before = sorted(client.nthreads())
+        before, killed = sorted(client.nthreads()), []
 
-        def progress(record, victims=victims, before=before):
-            if record.iteration == 4:  # the next iteration has been asked for
-                while have_answered and any(client.processing().values()):
-                    time.sleep(0.01)  # what a worker has answered dies with it, unless the driver has fetched it
+        def progress(record, before=before, killed=killed):
+            if record.iteration >= 60 and not killed:  # in the middle of a round
+                killed.append(before[:victims])
                 kill(client, before[:victims])
 
-        assert bits(distributed.fit(again(model), tasks, client, progress)) == expected, number
-        client.wait_for_workers(N_WORKERS, timeout=30)
-        assert len(set(before) - set(client.nthreads())) == victims
+        assert bits(distributed.fit(again(model), tasks, client, progress)) == expected
+        assert killed
+        client.wait_for_workers(N_WORKERS, timeout=120)
 
 
-def test_a_worker_that_is_behind_says_so_and_catches_up(client, tasks, one_iteration_at_a_time):
+def test_a_worker_that_missed_a_round_is_sent_all_totals(client, tasks, every_round):
     model = models()[0]
     expected = bits(model.fit(tasks))
 
     def progress(record):
-        if record.iteration == 5:
+        if record.iteration == 60:
             client.run(distributed._SEATS.clear)
 
     assert bits(distributed.fit(again(model), tasks, client, progress)) == expected
-    assert set(client.run(lambda: len(distributed._SEATS)).values()) == {0}  # nothing is left behind
+    deadline = time.monotonic() + 60
+    while any(client.run(lambda: len(distributed._SEATS)).values()):  # nothing is left behind
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
-def test_stopped_on_a_cluster_and_resumed_anywhere(client, tasks, tmp_path, one_iteration_at_a_time):
+def test_a_slow_worker_is_not_waited_for(client, tasks, every_round, monkeypatch):
+    """Shards that are overdue are run by the driver."""
+    monkeypatch.setattr(distributed, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(distributed, "PATIENCE", 0.0)
+    model = models()[1]
+    expected = bits(model.fit(tasks))
+    sleeping = [client.submit(time.sleep, 5, pure=False) for _ in range(3 * N_WORKERS)]  # all workers are busy
+    began = time.monotonic()
+    assert bits(distributed.fit(again(model), tasks, client)) == expected
+    assert not all(future.done() for future in sleeping) or time.monotonic() - began < 15
+    client.cancel(sleeping)
+
+
+def test_stopped_on_a_cluster_and_resumed_anywhere(client, tasks, tmp_path, every_round):
     for number, model in enumerate(models(projection=5, average=True)):
         expected = bits(model.fit(tasks))
-        stopped = distributed.fit(again(model), tasks, client, progress=lambda record: record.iteration == 3)
-        assert stopped.n_iters_ == 3
+        stopped = distributed.fit(again(model), tasks, client, progress=lambda record: record.iteration >= 52)
+        assert 52 <= stopped.n_iters_ < 75
         fs.save_model(tmp_path / f"{number}.h5", stopped)
         assert bits(fs.load_model(tmp_path / f"{number}.h5").resume(tasks)) == expected
         assert bits(distributed.resume(fs.load_model(tmp_path / f"{number}.h5"), tasks, client)) == expected
 
 
-def test_what_workers_find_wrong_is_said(client, file):
-    huge = fs.Network(np.eye(5, 3, dtype=np.float32) * np.float32(1e30), np.eye(5, k=1))
-    with pytest.raises(FloatingPointError, match="not finite after iteration 2"):
-        distributed.fit(fs.SPML(reg=1e-200, n_iters=9, batch_size=7), huge, client)
-    networks = fs.read_networks(file)
-    with pytest.raises(ValueError, match="holds other networks on a worker than on the driver"):
-        fs.SPML(n_iters=2).fit(networks[:1], team=distributed.team(client, file))
+def test_what_travels_is_what_changed():
+    before = np.arange(100.0).reshape(50, 2)
+    after = before.copy()
+    after[3, 1], after[7, 0] = -1.0, np.nan
+    places, values = distributed._changes(before, after)
+    assert places.tolist() == [7, 14]
+    assert places.dtype == np.uint32
+    np.testing.assert_array_equal(distributed._changed(before, (places, values)), after)
+    assert distributed._changes(before, before)[0].size == 0
+    assert isinstance(distributed._changes(before, before + 1.0), np.ndarray)  # smaller than all positions and values
+    assert distributed._changes(np.zeros((9, 1)), np.array([[0.0]] * 8 + [[-0.0]]))[0].tolist() == [8]
+
+
+def test_what_workers_find_wrong_is_said(client, file, every_round):
+    huge = fs.Network(np.eye(5, 3) * 1e75, np.eye(5, k=1))
+    with pytest.raises(FloatingPointError, match="not finite after iteration"):
+        distributed.fit(fs.SPML(reg=1e-10, n_iters=200, shards=2), huge, client)
+
+
+def test_another_file_on_a_worker_is_noticed(tmp_path, every_round):
+    """Of equal size, in the same place: the networks that a worker reads are those of the driver, or none."""
+    model = fs.MTSPML(n_iters=300, shards=3)
+    path, other = tmp_path / "nets.h5", tmp_path / "other.h5"
+    for target, seed in ((path, 1), (other, 2)):
+        fs.write_networks(target, fs.synthetic_networks(n_tasks=2, n_nodes=60, n_features=50, words_per_node=8, seed=seed))
+
+    with distributed.cluster("local:1") as client:
+        before = set()
+
+        def progress(record):
+            if record.iteration == 48 and not before:  # the worker starts anew, and finds the file replaced
+                shutil.copy(other, path)
+                before.update(client.nthreads())
+                kill(client, before)
+                while not client.nthreads() or before & set(client.nthreads()):
+                    time.sleep(0.05)
+
+        with pytest.raises(ValueError, match="holds other networks on a worker than on the driver; share one file"):
+            distributed.fit(model, path, client, progress)
+
+
+def test_another_version_on_a_worker_is_noticed(client, tasks, every_round, monkeypatch):
+    """Whichever file of the package differs."""
+    monkeypatch.setattr(distributed, "_package_digest", lambda: "another")
+    with pytest.raises(ValueError, match="a worker has another version of fastspml than the driver"):
+        distributed.fit(models()[0], tasks, client)
+
+
+def test_the_digest_covers_all_sources(tmp_path, monkeypatch):
+    package = tmp_path / "fastspml"
+    shutil.copytree(distributed.Path(distributed.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    digests = set()
+    for name in (None, "weighting.py", "store/reading.py", "kernels/draws.py"):
+        if name is not None:
+            with open(package / name, "a") as source:
+                source.write("# changed\n")
+        program = "from fastspml import distributed; print(distributed._package_digest())"
+        got = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+        digests.add(got.stdout)
+    assert len(digests) == 4
+
+
+def test_a_cluster_that_cannot_pay_is_said_so_and_costs_little(client, tasks):
+    with pytest.raises(ValueError, match="a fit with shards=1 cannot be run on a cluster; set shards to 8"):
+        distributed.fit(fs.SPML(n_iters=50), tasks, client)
+    model = fs.SPML(n_iters=40, shards=3)
+    expected = bits(model.fit(tasks))
+    with pytest.warns(UserWarning, match="nothing to do: all 40 iterations are needed before the first round"):
+        assert bits(distributed.fit(again(model), tasks, client)) == expected
+    model = fs.SPML(n_iters=200, shards=3)
+    expected = bits(model.fit(tasks))
+    with pytest.warns(UserWarning, match=r"nothing to do: the fit takes about \d+\.\d s in this process"):
+        assert bits(distributed.fit(again(model), tasks, client)) == expected
 
 
 def test_select_on_a_cluster_finds_the_same(client, file):
@@ -200,8 +277,8 @@ def test_select_survives_a_killed_worker_and_can_be_stopped(client, file):
     assert len(stopped.trials_) == 1
 
 
-def test_the_command_line_takes_a_cluster(client, file, tmp_path, capsys):
-    arguments = ["--networks", str(file), "--n-iters", "6", "--batch-size", "50"]
+def test_the_command_line_takes_a_cluster(client, file, tmp_path, capsys, every_round):
+    arguments = ["--networks", str(file), "--n-iters", "60", "--shards", "2"]
     address = client.scheduler.address
     for name, dask, test_size in (
         ("plain", [], "0.2"),
@@ -211,7 +288,7 @@ def test_the_command_line_takes_a_cluster(client, file, tmp_path, capsys):
         assert main(["train", *arguments, *dask, "--test-size", test_size, "-o", str(tmp_path / name)]) == 0
     plain, spread, mapped = (fs.load_model(tmp_path / name / "model.h5") for name in ("plain", "spread", "mapped"))
     assert bits(plain) == bits(spread)
-    assert bits(mapped) == bits(fs.MTSPML(n_iters=6, batch_size=50).fit(fs.read_networks(file)))
+    assert bits(mapped) == bits(fs.MTSPML(n_iters=60, shards=2).fit(fs.read_networks(file)))
     capsys.readouterr()
     grid = ["--grid", "margin=[0.5,1]", "--folds", "2", "--json"]
     tried = []
@@ -222,11 +299,12 @@ def test_the_command_line_takes_a_cluster(client, file, tmp_path, capsys):
 
 
 def test_a_cluster_of_this_machine_from_the_command_line(file, tmp_path):
-    arguments = ["--networks", str(file), "--n-iters", "6", "--dask", "local:2", "-o", str(tmp_path / "run")]
+    arguments = ["--networks", str(file), "--n-iters", "60", "--shards", "2", "--dask", "local:2", "-o", str(tmp_path / "run")]
     got = subprocess.run([sys.executable, "-m", "fastspml", "train", *arguments], capture_output=True, text=True)
     assert got.returncode == 0, got.stderr
     training = [split.train for split in fs.split_networks(fs.read_networks(file), 0.2, 0)]
-    assert bits(fs.load_model(tmp_path / "run" / "model.h5")) == bits(fs.MTSPML(n_iters=6).fit(training))
+    assert bits(fs.load_model(tmp_path / "run" / "model.h5")) == bits(fs.MTSPML(n_iters=60, shards=2).fit(training))
+    assert "the workers of the cluster have nothing to do" in got.stderr
 
 
 @pytest.mark.parametrize(
@@ -251,7 +329,7 @@ def test_without_dask_one_sentence(file, tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", no_dask)
     assert main(["train", "--networks", str(file), "--dask", "local:2", "-o", str(tmp_path / "run")]) == 1
-    assert "working on a cluster needs Dask: pip install 'fastspml[distributed]'." in capsys.readouterr().err
+    assert "working on a cluster needs Dask: pip install distributed." in capsys.readouterr().err
     assert main(["train", "--networks", str(file), "--n-iters", "3", "-o", str(tmp_path / "run")]) == 0
 
 

@@ -223,7 +223,7 @@ def test_iterations_must_be_some(small, n_iters):
 
 def test_resume_is_for_the_same_words_only(small, grown):
     model = fs.SPML(n_iters=5, metric="full").fit(fs.Network(small.features * np.r_[0, np.ones(8)], small.adjacency))
-    with pytest.raises(ValueError, match="words have come up .* partial_fit"):
+    with pytest.raises(ValueError, match="features that the model was not trained on; use partial_fit"):
         model.set_params(n_iters=9).resume(fs.Network(small.features, small.adjacency))
 
 

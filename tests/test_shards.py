@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
-import threading
 import time
 
 import numpy as np
@@ -91,3 +91,270 @@ def test_mtspml_in_shards_follows_the_textbook(networks, n_shards, n_iters, form
         )  # fmt: skip
         priors = [1.0] + [0.0] * n_tasks
         assert_follows_the_twin(model, networks[:n_tasks], regs, priors, n_iters, pooled=False)
+
+
+# ---- the schedule ----
+
+
+def small_network(**params):
+    return fs.synthetic_networks(
+        **{"n_tasks": 1, "n_nodes": 200, "n_features": 100, "words_per_node": 10, "links_per_node": 4, **params}
+    )[0]
+
+
+def rounds_of(model, network):
+    """Return (start, size) of all rounds of a fit."""
+    seen = []
+
+    def progress(record):
+        part = model.state_.round
+        if part is not None and (part.start, part.size) not in seen:
+            seen.append((part.start, part.size))
+
+    model.fit(network, progress)
+    return seen
+
+
+def test_rounds_grow_with_what_is_known():
+    assert rounds_of(fs.SPML(shards=2, n_iters=80), small_network()) == [(32, 4), (40, 5), (50, 6), (62, 7), (76, 9)]
+    assert rounds_of(fs.SPML(shards=8, n_iters=170), small_network()) == [(128, 4), (160, 5)]
+    assert rounds_of(fs.SPML(shards=2, n_iters=32), small_network()) == []
+    assert rounds_of(fs.SPML(shards=1, n_iters=500), small_network()) == []
+
+
+def test_a_shard_has_at_most_a_fixed_number_of_triplets(monkeypatch):
+    monkeypatch.setitem(shards.SHARD_TRIPLETS, "diagonal", 50)
+    assert rounds_of(fs.SPML(shards=2, n_iters=62), small_network()) == [(32, 4), (40, 5), (50, 5), (60, 5)]
+    monkeypatch.setitem(shards.SHARD_TRIPLETS, "diagonal", 5)
+    assert rounds_of(fs.SPML(shards=2, n_iters=36), small_network()) == [(32, 1), (34, 1)]
+
+
+def test_a_large_vocabulary_warms_up_until_a_shard_is_worth_its_merge():
+    network = small_network(n_features=10_000)
+    # A shard of m iterations of 10 triplets changes about 64 * 10 m entries: as many as there are for m = 16.
+    assert rounds_of(fs.SPML(shards=2, n_iters=130), network) == [(128, 16)]
+    assert rounds_of(fs.SPML(shards=2, n_iters=130, batch_size=100), network)[0] == (32, 4)
+
+
+def test_progress_and_counters_are_true_for_shards(monkeypatch):
+    monkeypatch.setattr(shards, "HEARTBEAT_S", 0.0)  # called while shards are awaited, too
+    network, records = small_network(), []
+    model = fs.SPML(shards=3, n_iters=200, n_threads=2).fit(network, progress=records.append)
+    iterations = [record.iteration for record in records]
+    assert iterations == sorted(iterations)
+    assert iterations[-1] == 200
+    assert np.array_equal(np.concatenate([record.violations[:, 0] for record in records]), model.violations_)
+    assert all(0.0 < record.violated_share <= 1.0 for record in records)
+    assert all(record.work["judged"] == 10 * record.iteration for record in records)
+    assert records[-1].work["violated"] == model.violations_.sum()
+
+
+def test_memory_grows_with_threads_not_with_shards(monkeypatch):
+    monkeypatch.setattr(learner, "available_threads", lambda: 3)
+    made = []
+
+    class Counted(shards.ShardMemory):
+        def __init__(self, *arguments):
+            made.append(self)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(shards, "ShardMemory", Counted)
+    fs.SPML(shards=64, n_iters=1300, n_threads=3).fit(small_network())
+    assert 1 <= len(made) <= 6
+
+
+# ---- interrupts and failures ----
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupted(number, frame):
+    raise Interrupted
+
+
+@pytest.fixture
+def no_threads_left():
+    before = _thread._count()
+    yield
+    deadline = time.monotonic() + 60
+    while _thread._count() > before:
+        assert time.monotonic() < deadline, "a thread does not end"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("form", ["diagonal", "full"])
+def test_what_an_interrupt_leaves_resumes_to_the_same_bits(no_threads_left, monkeypatch, form):
+    monkeypatch.setattr(learner, "available_threads", lambda: 4)
+    network = small_network()
+    params = {"metric": form, "shards": 8, "n_iters": 3000 if form == "diagonal" else 300, "average": True}
+    params["projection"] = "end" if form == "diagonal" else 50
+    began = time.perf_counter()
+    expected = fs.SPML(**params).fit(network).state_
+    fit_s = time.perf_counter() - began
+    rng, n_interrupted = np.random.default_rng(0), 0
+    before = signal.signal(signal.SIGALRM, interrupted)
+    try:
+        for n in range(40):
+            model = fs.SPML(**params, n_threads=(1, 2, 4)[n % 3])
+            signal.setitimer(signal.ITIMER_REAL, rng.uniform(0.001, fit_s))
+            try:
+                model.fit(network)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interrupted:
+                n_interrupted += 1
+            if hasattr(model, "state_"):  # it was interrupted after the networks were laid out
+                got = model.set_params(n_threads=1).resume(network).state_
+                assert np.array_equal(got.totals, expected.totals)
+                assert np.array_equal(got.moments, expected.moments)
+                assert np.array_equal(got.violations, expected.violations)
+                assert got.work == expected.work
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert n_interrupted >= 10
+
+
+def test_threads_that_cannot_start_are_done_without(no_threads_left, monkeypatch):
+    monkeypatch.setattr(learner, "available_threads", lambda: 3)
+    network, params = small_network(), {"shards": 4, "n_iters": 300}
+    expected = fs.SPML(**params).fit(network).state_.totals
+    plain, n_asked = _thread.start_new_thread, []
+
+    def start(*arguments):
+        n_asked.append(arguments)
+        if len(n_asked) % 3 != 1:
+            raise RuntimeError("can't start new thread")
+        return plain(*arguments)
+
+    monkeypatch.setattr(shards._thread, "start_new_thread", start)
+    assert np.array_equal(fs.SPML(**params, n_threads=3).fit(network).state_.totals, expected)
+    assert len(n_asked) > 3
+
+
+def test_without_any_thread_a_sentence(no_threads_left, monkeypatch):
+    network, model = small_network(), fs.SPML(shards=4, n_iters=300)
+
+    def start(*arguments):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shards._thread, "start_new_thread", start)
+        with pytest.raises(RuntimeError, match="the system cannot start another thread; end some, or use shards=1"):
+            model.fit(network)
+    assert model.resume(network).n_iters_ == 300
+
+
+def test_what_goes_wrong_in_a_shard_is_raised(no_threads_left, monkeypatch):
+    monkeypatch.setattr(learner, "available_threads", lambda: 2)
+    network = small_network()
+
+    def fails(*arguments):
+        raise MemoryError("no room")
+
+    model = fs.SPML(shards=4, n_iters=300, n_threads=2)
+    with monkeypatch.context() as patched:
+        patched.setattr(shards, "run_shard", fails)
+        with pytest.raises(MemoryError, match="no room"):
+            model.fit(network)
+    assert model.state_.iteration == 64  # the warm-up
+    assert np.array_equal(model.resume(network).state_.totals, fs.SPML(shards=4, n_iters=300).fit(network).state_.totals)
+
+
+def test_a_metric_that_runs_away_in_a_shard_is_stopped():
+    network = make_network(dtype=np.float64)
+    huge = fs.Network(network.features.toarray() * 1e75, network.adjacency)
+    with pytest.raises(FloatingPointError, match="metric is not finite after iteration"):
+        fs.SPML(reg=1e-10, n_iters=400, shards=4).fit(huge)
+
+
+# ---- data that grows ----
+
+
+@pytest.mark.parametrize("n_iters", [20, 33, 36, 37, 40])
+def test_new_features_in_the_middle_of_a_round_start_at_zero(n_iters):
+    network = small_network()
+    words = [f"w{f}" for f in range(100)]
+    narrow = network.replace(vocabulary=np.array(words))
+    features = np.hstack([network.features.toarray(), np.zeros((network.n_nodes, 3))])
+    wide = fs.Network(features, network.adjacency, network.name, vocabulary=[*words, "x", "y", "z"])
+    params = {"shards": 2, "average": True, "projection": 5}
+    got = fs.SPML(n_iters=n_iters, **params).fit(narrow).partial_fit(wide, 30).state_
+    expected = fs.SPML(n_iters=n_iters + 30, **params).fit(wide).state_
+    assert np.array_equal(got.totals, expected.totals)
+    assert np.array_equal(got.moments, expected.moments)
+
+
+@pytest.mark.parametrize("form", ["diagonal", "full"])
+@pytest.mark.parametrize("common", ["frozen", "moving"])
+def test_a_task_is_added_in_shards(networks, monkeypatch, common, form):
+    monkeypatch.setattr(learner, "available_threads", lambda: 2)
+    states = []
+    for n_threads in (1, 2):
+        model = fs.MTSPML(n_iters=70, shards=2, metric=form, n_threads=n_threads).fit(networks[:2])
+        before, clock = model.state_.totals.copy(), model.n_iters_
+        records = []
+        model.add_task(networks[2], 60, common=common, progress=records.append)
+        assert model.state_.round is None
+        assert model.state_.clock(3) == 60
+        assert np.array_equal(model.state_.totals[:, 1:3], before[:, 1:])
+        assert np.array_equal(model.state_.totals[:, 0], before[:, 0]) == (common == "frozen")
+        assert sum(len(record.violations) for record in records) == 60
+        assert model.n_iters_ == clock + (60 if common == "moving" else 0)
+        states.append(model.partial_fit(networks[:3], 50).state_)
+        assert np.isfinite(states[-1].totals).all()
+    assert np.array_equal(states[0].totals, states[1].totals)
+    assert np.array_equal(states[0].violations, states[1].violations)
+
+
+def test_rounds_wait_for_the_youngest_task(networks):
+    """All metrics share the rounds, so these are as short as the task that knows least needs them."""
+    model = fs.MTSPML(n_iters=300, shards=2).fit(networks[:2]).add_task(networks[2], 20)
+    seen = []
+    model.partial_fit(networks[:3], 30, progress=lambda record: seen.append(model.state_.round))
+    starts = [(part.start, part.size) for part in seen if part is not None]
+    assert starts[0] == (300 + 32 - 20, 4)
+
+
+# ---- what cannot be ----
+
+
+def test_what_shards_cannot_be(tmp_path):
+    network = small_network()
+    for value in (0, -1, 1.5, "2", True):
+        with pytest.raises(ValueError, match="shards must be a positive integer"):
+            fs.SPML(shards=value).fit(network)
+    model = fs.SPML(shards=2, n_iters=37).fit(network)
+    assert model.state_.round is not None
+    with pytest.raises(ValueError, match=r"stopped in a round of 2 shards; it cannot continue with shards=3"):
+        model.set_params(shards=3, n_iters=80).resume(network)
+    # Between rounds nothing hinders.
+    assert fs.SPML(shards=2, n_iters=32).fit(network).set_params(shards=1, n_iters=40).resume(network).n_iters_ == 40
+
+
+@pytest.mark.parametrize(
+    "change", [{"size": 3}, {"start": 33}, {"n_shards": 1}, {"size": 0}, {"base": "short"}, {"local": "short"}]
+)
+def test_a_round_that_does_not_fit_its_state_is_refused(tmp_path, change):
+    from dataclasses import replace
+
+    model = fs.SPML(shards=2, n_iters=37).fit(small_network())
+    for name in ("base", "local"):
+        if change.get(name) == "short":
+            sums = getattr(model.state_.round, name)
+            change = {name: sums._replace(totals=sums.totals[:-1])}
+    model.state_.round = replace(model.state_.round, **change)
+    with pytest.raises(ValueError, match="inconsistent model state"):
+        fs.save_model(tmp_path / "m.h5", model)
+
+
+def test_a_round_survives_its_file(tmp_path):
+    for n_iters in (36, 37):  # at the end of a shard, and in the middle of one
+        model = fs.SPML(shards=2, n_iters=n_iters, average=True).fit(small_network())
+        fs.save_model(tmp_path / f"{n_iters}.h5", model)
+        got, expected = fs.load_model(tmp_path / f"{n_iters}.h5").state_, model.state_
+        assert (got.round.local is None) == (n_iters == 36)
+        assert (got.iteration, got.work, got.harmonic) == (expected.iteration, expected.work, expected.harmonic)
+        for name in ("totals", "moments", "violations"):
+            assert np.array_equal(getattr(got, name), getattr(expected, name))

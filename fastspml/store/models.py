@@ -170,7 +170,7 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
 
 
 def _check_state(model: Any) -> None:
-    """Refuse parts that do not belong together: training would go on with them beyond the end of an array."""
+    """Refuse an inconsistent state: training would continue with it beyond the end of an array."""
     state, n_features = model.state_, model.n_features_
     if (state.columns is not None) != (model.form == "full"):
         raise ValueError(f"the model was not fitted with metric={model.form!r}; set that back, or fit it again.")
@@ -224,7 +224,7 @@ def _check_metrics(model: Any) -> None:
 def _check_together(is_so: bool) -> None:
     if not is_so:
         raise ValueError(
-            "the parts of the model do not belong together, as in the middle of a fit or after one that failed; "
+            "inconsistent model state, as in the middle of a fit or after one that failed; "
             "let progress return True and save then, or fit it again."
         )
 
