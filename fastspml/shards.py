@@ -5,9 +5,13 @@ The state of a fit is a sum, so parts of it can be computed apart and added. Wit
 1. Warm-up: the first iterations run as one stream (`first_round` says how many).
 2. Round: at iteration t0 with totals V0, shard k = 0..K-1 runs m iterations of its own, t0 + k m + 1 to t0 + (k+1) m in
    the numbering of the draws. After s of them, with the sum D of what it found, it evaluates triplets at
-   P + (V0 + K D) / (reg (t0 + K s)): it assumes that the other shards find what it finds itself. It keeps W = V0 + K D.
+   P + (V0 + R D) / (reg (t0 + R s)), R = 3/4 K: it assumes that three quarters of all shards find what it finds, and that
+   the others find what keeps the metric where it was. It keeps W = V0 + R D.
 3. Merge: V = V0 + D_0 + ... + D_(K-1), in that order; t = t0 + K m. Metrics are projected if that is due at t.
-4. K m = t0 / 4, and at most SHARD_TRIPLETS in a shard.
+4. K m = t0 / S, where S = 4, or K / 4 for more than 16 shards; at most SHARD_TRIPLETS in a shard.
+
+What a shard finds in few iterations, times R, is noise: about sqrt(R^2 / (K S)) times that of one stream, whatever t0 is.
+S bounds it. R below K / 2 would be unstable: shards that do not see what the others do all go too far together.
 
 A fit that ends in the middle of a round has the sum of its iterations: V0, the shards before, and a part of one. That
 part is kept, so that more iterations give the bits of one longer fit. Which thread or machine runs a shard, and when,
@@ -34,9 +38,8 @@ from fastspml.stream import run_next_chunk
 from fastspml.workspace import Workspace
 
 WARM_UP = 16  # iterations of one stream for every shard, at least
-ROUND_SHARE = 4  # a round has one iteration for so many before it
 SHARD_TRIPLETS = {"diagonal": 2_000_000, "full": 30_000}  # of a shard in a round, at most: about a second
-ENTRIES_PER_TRIPLET = {"diagonal": 64, "full": 2048}  # a shard of fewer triplets would cost less than its merge
+ENTRIES_PER_TRIPLET = {"diagonal": 512, "full": 8192}  # merged in the time of a triplet, or less
 HEARTBEAT_S = 0.25  # between yields while a shard is awaited, so that signals are answered
 
 # Run shards of a round; yields their states in order, and None from time to time while waiting.
@@ -67,10 +70,16 @@ def _clock(state: State) -> int:
     return min(state.clock(column) for column in range(len(state.ahead)))
 
 
+def _round_share(n_shards: int) -> int:
+    """Return S: a round has one iteration for S before it."""
+    return max(4, n_shards // 4)
+
+
 def first_round(problem: Problem, n_entries: int) -> int:
-    """Return the length of the warm-up, for totals of so many numbers."""
-    per_iteration = ENTRIES_PER_TRIPLET[_form(problem)] * problem.n_triplets
-    return problem.n_shards * max(WARM_UP, ROUND_SHARE * -(-n_entries // per_iteration))
+    """Return the length of the warm-up for n_entries totals: until a shard takes longer than its merge."""
+    merged_per_iteration = ENTRIES_PER_TRIPLET[_form(problem)] * problem.n_triplets
+    least_size = -(-n_entries // merged_per_iteration)
+    return problem.n_shards * max(WARM_UP, _round_share(problem.n_shards) * least_size)
 
 
 def stream_end(problem: Problem, state: State) -> float:
@@ -83,7 +92,7 @@ def stream_end(problem: Problem, state: State) -> float:
 def round_size(problem: Problem, clock: int) -> int:
     """Return m, the iterations of a shard in a round that begins after `clock` iterations."""
     most = max(1, SHARD_TRIPLETS[_form(problem)] // problem.n_triplets)
-    return max(1, min(clock // (ROUND_SHARE * problem.n_shards), most))
+    return max(1, min(clock // (_round_share(problem.n_shards) * problem.n_shards), most))
 
 
 def begin_or_end_round(problem: Problem, state: State) -> None:
@@ -130,7 +139,7 @@ def _merge(problem: Problem, state: State, round: Round, shard: State) -> None:
         return
     projects = last == round.end and not problem.projects_sums and problem.is_projection_due(last)
     sums = copy_sums(state.sums) if projects else state.sums  # the state changes when its projection is done
-    training.merge_shard(round.base, float(round.n_shards), shard.sums, sums)
+    training.merge_shard(round.base, float(round.rate), shard.sums, sums)
     if projects:
         state.sums = project(problem, replace(state, sums=sums, round=None))
 
@@ -145,9 +154,9 @@ class ShardMemory:
         self.workspace = Workspace(problem, state)
         self.sums = Sums(*(np.empty_like(part) for part in state.sums))
 
-    def start(self, state: State, base: Sums, n_shards: int, start: int, shard: Shard) -> State:
-        """Return the state of a shard before its first iteration; `start` is where its round began."""
-        for part, before in zip(self.sums, shard.resumed or base, strict=True):
+    def start(self, state: State, round: Round, shard: Shard) -> State:
+        """Return the state of a shard before its first iteration."""
+        for part, before in zip(self.sums, shard.resumed or round.base, strict=True):
             part[...] = before
         if shard.resumed is None:
             self.sums.counters[:] = 0
@@ -159,8 +168,8 @@ class ShardMemory:
             sums=self.sums,
             counts=np.zeros((shard.last - iteration, state.counts.shape[1]), dtype=np.int64),
             round=None,
-            clock_origin=start - n_shards * shard.start,
-            clock_rate=n_shards,
+            clock_origin=round.start - round.rate * shard.start,
+            clock_rate=round.rate,
             first=iteration,
         )
 
@@ -169,7 +178,7 @@ def run_shard(
     problem: Problem, state: State, round: Round, shard: Shard, memory: ShardMemory, is_stopped: Callable[[], bool]
 ) -> State:
     """Run a shard of a round to its end, or until `is_stopped`; its state is in `memory`."""
-    part = memory.start(state, round.base, round.n_shards, round.start, shard)
+    part = memory.start(state, round, shard)
     while part.iteration < shard.last and not is_stopped():
         run_next_chunk(problem, part, shard.last, memory.workspace)
     return part

@@ -40,13 +40,18 @@ class Round:
     start: int
     size: int
     n_shards: int
-    base: Sums  # of the iterations before the round, V_0
-    local: Sums | None = None  # of the next shard, V_0 + K D, where training stopped in the middle of it
+    base: Sums  # of the iterations before the round, V0
+    local: Sums | None = None  # of the next shard, V0 + R D, where training stopped in the middle of it
 
     @property
     def end(self) -> int:
         """The last iteration of the round."""
         return self.start + self.n_shards * self.size
+
+    @property
+    def rate(self) -> int:
+        """R, how many shards a shard speaks for: three quarters of them."""
+        return self.n_shards - self.n_shards // 4
 
 
 @dataclass
@@ -62,8 +67,8 @@ class State:
     columns: np.ndarray | None  # the features that have a row, for a full metric, the most frequent first
     ahead: np.ndarray  # int64 (metrics,): iterations that a metric has done more than the others; 0 but for added tasks
     round: Round | None = None
-    clock_origin: int = 0  # totals stand for clock_origin + clock_rate * iteration iterations: a shard's for K times
-    clock_rate: int = 1  # as many as it has run since the start of the round
+    clock_origin: int = 0  # totals stand for clock_origin + clock_rate * iteration iterations: a shard's for R times
+    clock_rate: int = 1  # the number that it has run since the start of the round
     first: int = 0  # the iteration before the first that `counts` has a row for
 
     @property
@@ -103,7 +108,7 @@ class State:
         if self.round is None or self.local is None:
             return self.sums
         whole = copy_sums(self.sums)
-        training.merge_shard(self.round.base, float(self.round.n_shards), self.local, whole)
+        training.merge_shard(self.round.base, float(self.round.rate), self.local, whole)
         return whole
 
     @property

@@ -222,8 +222,9 @@ def sharded(X_list, triplets, regs, priors, metric, margin, projection, project_
         negated subgradients of iterations 1..t, as changed by projections.
     violations[t-1] : list over pools of the number of violated triplets.
 
-    One stream runs 16 n_shards iterations; then rounds of t // 4 iterations are split into
-    shards of m = t // (4 n_shards), which all start from the totals before the round.
+    One stream runs 16 n_shards iterations; then rounds of t / S iterations, S = 4 or a quarter
+    of the shards if that is more, are split into shards, which all start from the totals before
+    the round. A shard counts what it finds for three quarters of all shards.
     """
     d = X_list[0].shape[1]
     has_tasks = len(regs) > 1
@@ -277,9 +278,9 @@ def sharded(X_list, triplets, regs, priors, metric, margin, projection, project_
     t = min(16 * n_shards, n_iters)
     V = run(nothing, 0, 1, t, 1, nothing)
     while t < n_iters:
-        size, t0, V0 = t // (4 * n_shards), t, V
+        size, t0, V0 = t // (max(4, n_shards // 4) * n_shards), t, V
         for _ in range(n_shards):
-            found = run(V0, t0, t + 1, min(t + size, n_iters), n_shards, V)
+            found = run(V0, t0, t + 1, min(t + size, n_iters), n_shards - n_shards // 4, V)
             V = [V[c] + found[c] for c in range(n_metrics)]
             t += size
             if t >= n_iters:

@@ -68,7 +68,7 @@ def assert_follows_the_twin(model, networks, regs, priors, n_iters, pooled):
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("projection", ["never", "every", 5])
 @pytest.mark.parametrize("form", ["diagonal", "full"])
-@pytest.mark.parametrize(("n_shards", "n_iters"), [(2, 66), (3, 83), (8, 210)])
+@pytest.mark.parametrize(("n_shards", "n_iters"), [(2, 66), (3, 83), (8, 210), (20, 440)])
 def test_spml_in_shards_follows_the_textbook(networks, n_shards, n_iters, form, projection, average):
     for n_tasks, prior in ((1, "identity"), (3, "zero")):
         model = fs.SPML(
@@ -118,6 +118,7 @@ def rounds_of(model, network):
 def test_rounds_grow_with_what_is_known():
     assert rounds_of(fs.SPML(shards=2, n_iters=80), small_network()) == [(32, 4), (40, 5), (50, 6), (62, 7), (76, 9)]
     assert rounds_of(fs.SPML(shards=8, n_iters=170), small_network()) == [(128, 4), (160, 5)]
+    assert rounds_of(fs.SPML(shards=32, n_iters=650), small_network()) == [(512, 2), (576, 2), (640, 2)]
     assert rounds_of(fs.SPML(shards=2, n_iters=32), small_network()) == []
     assert rounds_of(fs.SPML(shards=1, n_iters=500), small_network()) == []
 
@@ -130,8 +131,8 @@ def test_a_shard_has_at_most_a_fixed_number_of_triplets(monkeypatch):
 
 
 def test_a_large_vocabulary_warms_up_until_a_shard_is_worth_its_merge():
-    network = small_network(n_features=10_000)
-    # A shard of m iterations of 10 triplets changes about 64 * 10 m entries: as many as there are for m = 16.
+    network = small_network(n_features=80_000)
+    # 512 entries are merged in the time of a triplet, so 80,000 in that of 16 iterations of 10 triplets.
     assert rounds_of(fs.SPML(shards=2, n_iters=130), network) == [(128, 16)]
     assert rounds_of(fs.SPML(shards=2, n_iters=130, batch_size=100), network)[0] == (32, 4)
 

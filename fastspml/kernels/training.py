@@ -254,18 +254,18 @@ def run_chunk(t_last, stack, settings, judged, sums, work, features, violations)
 
 
 @kernel
-def add_found(base, n_shards, local, total):
-    """Add what a shard has found to a total, in place: V += (W - V_0) / K, where W = V_0 + K D; C-contiguous arrays."""
+def add_found(base, rate, local, total):
+    """Add what a shard has found to a total, in place: V += (W - V0) / R, where W = V0 + R D; C-contiguous arrays."""
     base, local, total = flat(base), flat(local), flat(total)
     for entry in range(total.size):
-        total[entry] += (local[entry] - base[entry]) / n_shards
+        total[entry] += (local[entry] - base[entry]) / rate
 
 
 @kernel
-def merge_shard(base, n_shards, shard, sums):
+def merge_shard(base, rate, shard, sums):
     """Add the sums of a shard to those of the shards before it, in place; base has those of the start of the round."""
-    add_found(base.totals, n_shards, shard.totals, sums.totals)
-    add_found(base.moments, n_shards, shard.moments, sums.moments)
+    add_found(base.totals, rate, shard.totals, sums.totals)
+    add_found(base.moments, rate, shard.moments, sums.moments)
     for counter in range(EVALUATED, N_COUNTERS):
         sums.counters[counter] += shard.counters[counter]
     sums.counters[ITERATION], sums.harmonic[0] = shard.counters[ITERATION], shard.harmonic[0]
