@@ -1,9 +1,9 @@
 """One fit on several machines, by Dask: workers run the shards of a round, and this process, the driver, merges them.
 
 A round sends what changed in the totals since the last one, and brings back what changed in every shard's, as positions
-and values where that is smaller. Which worker runs a shard makes no difference to its bits: one that dies is replaced, one
-that is new or has missed a round is sent all totals, and a shard that takes too long is run by the driver itself. Rounds
-that take less time than their exchange are run by the driver, too.
+and values where that is smaller. Which worker runs a shard makes no difference to its bits: one that dies is replaced,
+one that is new or has missed a round is sent all totals, and a shard that is overdue is run by the driver. So are
+rounds that take less time than their exchange.
 
 For `select` on a cluster see its argument ``client``.
 """
@@ -26,11 +26,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from fastspml.cluster import hold
+from fastspml.kernels import training
 from fastspml.kernels.arguments import Sums
 from fastspml.learner import Learner
 from fastspml.network import Network
@@ -112,7 +113,7 @@ def runner(client: Any, path: str | os.PathLike[str] | None = None) -> Runner | 
         if first_round(problem, state.sums.totals.size) >= until:
             _warn_idle(f"all {until:,} iterations are needed before the first round of shards")
         with threads(1)(problem, state, until) as run_here:
-            driver = _Driver(client, problem, path, until, run_here)
+            driver = _Driver(client, problem, state, path, until, run_here)
             try:
                 yield driver.run_shards
             finally:
@@ -185,52 +186,65 @@ class _Recipe:
 
     package: str  # a digest of fastspml: other sources may give other bits
     problem: Problem  # without networks
+    state: State  # without sums
     path: str | None
     checksum: str | None  # of the networks in the file
     networks: list[Network] | None  # weighted, where there is no file
     weighting: Any
-    columns: np.ndarray | None
 
 
-@dataclass(frozen=True)
-class _Base:
-    """The totals that a round starts from: all of them, or what changed since another round."""
-
-    round: Round  # without arrays
-    since: int | None  # the start of that other round
-    totals: Any
-    moments: Any
-    state: State  # without arrays
-
-
-@dataclass(frozen=True)
-class _Found:
-    """What a shard gives: its totals where they differ from those that its round started from."""
+class _Change(NamedTuple):
+    """Totals and moments that differ from others, each as (positions, values) or, where that is smaller, all values."""
 
     totals: Any
     moments: Any
+
+    @classmethod
+    def between(cls, before: Sums, after: Sums) -> _Change:
+        """Return what changed, to the bit."""
+        return cls(*(_changes(old, new) for old, new in zip(before[:2], after[:2], strict=True)))
+
+    def applied(self, before: Sums, counters: np.ndarray, harmonic: np.ndarray) -> Sums:
+        """Return the sums after the change."""
+        return Sums(_changed(before.totals, self.totals), _changed(before.moments, self.moments), counters, harmonic)
+
+
+def _changes(before: np.ndarray, after: np.ndarray) -> Any:
+    places = np.flatnonzero(before.view(np.int64) != after.view(np.int64))
+    if len(places) * (8 + 4) >= after.nbytes:
+        return after.copy()  # the array itself may change before it is sent
+    return (places.astype(np.uint32) if after.size < 2**32 else places), after.reshape(-1)[places]
+
+
+def _changed(before: np.ndarray, changes: Any) -> np.ndarray:
+    if isinstance(changes, np.ndarray):
+        return changes
+    after = before.copy()
+    after.reshape(-1)[changes[0]] = changes[1]
+    return after
+
+
+class _Start(NamedTuple):
+    """A round and the totals that it starts from."""
+
+    round: Round  # without sums
+    since: int | None  # the start of the round that they changed since; None: all of them are here
+    change: _Change
+
+
+class _Found(NamedTuple):
+    """What a shard gives."""
+
+    change: _Change  # from the totals that its round started from
     counters: np.ndarray
     harmonic: np.ndarray
     counts: np.ndarray
     elapsed_s: float
 
 
-def _changes(before: np.ndarray, after: np.ndarray) -> Any:
-    """Return positions and values of what changed, to the bit, or all values where that is smaller."""
-    places = np.flatnonzero(before.view(np.int64) != after.view(np.int64))
-    if len(places) * (8 + 4) >= after.nbytes:
-        return after
-    values = after.reshape(-1)[places]
-    return (places.astype(np.uint32) if after.size < 2**32 else places), values
-
-
-def _changed(before: np.ndarray, changes: Any) -> np.ndarray:
-    """Return what `_changes` was given as `after`."""
-    if isinstance(changes, np.ndarray):
-        return changes
-    after = before.copy()
-    after.reshape(-1)[changes[0]] = changes[1]
-    return after
+def _without_arrays(n_metrics: int) -> Sums:
+    nothing = np.zeros((0, n_metrics))
+    return Sums(nothing, nothing, np.zeros(training.N_COUNTERS, dtype=np.int64), np.zeros(1))
 
 
 @cache
@@ -243,7 +257,7 @@ def _package_digest() -> str:
 
 
 def _checksum(path: str, prepared: Prepared) -> str:
-    """Return the checksum of the networks in a file: the one in it, or that of the arrays if another program wrote it."""
+    """Return the checksum that a file has of its networks, or one of their arrays if another program wrote it."""
     known = file_checksum(path)
     if known is not None:
         return known
@@ -265,52 +279,42 @@ class _Seat:
                 "a worker has another version of fastspml than the driver; install the same on all machines."
             )
         networks = recipe.networks if recipe.networks is not None else _read(str(recipe.path))
-        is_pooled = not recipe.problem.settings.has_tasks
-        prepared = lay_out(networks, recipe.weighting, is_pooled, recipe.problem.is_full, recipe.columns)
+        problem, columns = recipe.problem, recipe.state.columns
+        prepared = lay_out(networks, recipe.weighting, not problem.settings.has_tasks, problem.is_full, columns)
         if recipe.path is not None and _checksum(recipe.path, prepared) != recipe.checksum:
             raise ValueError(f"{recipe.path} holds other networks on a worker than on the driver; share one file.")
-        self.problem = replace(recipe.problem, prepared=prepared)
+        self.problem, self.state = replace(problem, prepared=prepared), recipe.state
         self.lock = threading.Lock()
         self.round: Round | None = None
         self.free: list[ShardMemory] = []
 
-    def take_in(self, base: _Base) -> Round | None:
-        """Return the round that starts from some totals, or None if the worker lacks those that they are given by."""
+    def begin(self, start: _Start) -> tuple[Round, ShardMemory] | None:
+        """Return a round and memory to run a shard of it, or None if the worker lacks what its totals changed from."""
         with self.lock:
-            if self.round is None or self.round.start != base.round.start:
-                before = self.round
-                if base.since is not None and (before is None or before.start != base.since):
+            if self.round is None or self.round.start != start.round.start:
+                before = start.round.base if self.round is None or start.since is None else self.round.base
+                if start.since is not None and (self.round is None or self.round.start != start.since):
                     return None
-                nothing = np.zeros((0, 0))
-                old = before.base if base.since is not None and before is not None else Sums(*[nothing] * 4)
-                sums = Sums(
-                    _changed(old.totals, base.totals), _changed(old.moments, base.moments), *base.state.sums[2:]
-                )
-                self.round = replace(base.round, base=sums)
-            return self.round
+                base = start.change.applied(before, *start.round.base[2:])
+                self.round = replace(start.round, base=base)
+            state = replace(self.state, sums=self.round.base)
+            return self.round, self.free.pop() if self.free else ShardMemory(self.problem, state)
 
-    def run(self, base: _Base, shard: Shard) -> _Found | None:
+    def run(self, start: _Start, shard: Shard) -> _Found | None:
         """Run a shard, or return None if the worker has missed a round."""
-        round, began = self.take_in(base), time.perf_counter()
-        if round is None:
+        began, begun = time.perf_counter(), self.begin(start)
+        if begun is None:
             return None
-        state = replace(base.state, sums=round.base, columns=self.problem.prepared.columns)
-        with self.lock:
-            memory = self.free.pop() if self.free else ShardMemory(self.problem, state)
-        part = run_shard(self.problem, state, round, shard, memory, is_stopped=lambda: False)
-        totals, moments = (_changes(old, new) for old, new in zip(round.base[:2], part.sums[:2], strict=True))
-        # Arrays that are sent must not change when the memory is used again.
-        totals, moments = (x.copy() if isinstance(x, np.ndarray) else x for x in (totals, moments))
-        found = _Found(
-            totals, moments, part.sums.counters.copy(), part.sums.harmonic.copy(),
-            part.counts.astype(np.min_scalar_type(int(self.problem.settings.batch_size))),
-            time.perf_counter() - began,
-        )  # fmt: skip
+        round, memory = begun
+        part = run_shard(self.problem, self.state, round, shard, memory, is_stopped=lambda: False)
+        counts = part.counts.astype(np.min_scalar_type(int(self.problem.settings.batch_size)))
+        change, (counters, harmonic) = _Change.between(round.base, part.sums), (x.copy() for x in part.sums[2:])
         self.free.append(memory)
-        return found
+        return _Found(change, counters, harmonic, counts, time.perf_counter() - began)
 
 
 _SEATS: dict[str, _Seat] = {}  # of this process, if it is a worker, by run
+_LEFT: deque[str] = deque(maxlen=100)  # runs that are over
 _SEATS_LOCK = threading.Lock()
 
 
@@ -318,24 +322,26 @@ def _seat(run: str, recipe: _Recipe) -> _Seat:
     """Return the worker's place in a run, and make it if it is new."""
     with _SEATS_LOCK:
         seat = _SEATS.pop(run, None) or _Seat(recipe)
-        _SEATS[run] = seat
+        if run not in _LEFT:  # as it may be while a task of it is still waiting
+            _SEATS[run] = seat
         while len(_SEATS) > KEPT_RUNS:
             _SEATS.pop(next(iter(_SEATS)))
     return seat
 
 
-def _run_on_worker(run: str, recipe: _Recipe, base: _Base, shard: Shard) -> _Found | None:
+def _run_on_worker(run: str, recipe: _Recipe, start: _Start, shard: Shard) -> _Found | None:
     """Run a shard on a worker; None if it has missed a round."""
-    return _seat(run, recipe).run(base, shard)
+    return _seat(run, recipe).run(start, shard)
 
 
 def _prepare_worker(run: str, recipe: _Recipe) -> None:
-    """Read the networks and load the kernels on a worker, before there is a shard to run."""
+    """Read the networks on a worker, before there is a shard to run."""
     _seat(run, recipe)
 
 
 def _leave(run: str) -> None:
     """Forget a run, on a worker."""
+    _LEFT.append(run)
     _SEATS.pop(run, None)
 
 
@@ -346,22 +352,29 @@ class _Driver:
     """The process that keeps the model: sends totals, and gives shards to workers."""
 
     def __init__(
-        self, client: Any, problem: Problem, path: str | os.PathLike[str] | None, until: int, run_here: RunShards
+        self,
+        client: Any,
+        problem: Problem,
+        state: State,
+        path: str | os.PathLike[str] | None,
+        until: int,
+        run_here: RunShards,
     ) -> None:
         self.client, self.problem, self.until, self.run_here = client, problem, until, run_here
-        self.run = uuid.uuid4().hex
+        self.run, self.bare = uuid.uuid4().hex, _without_arrays(len(state.ahead))
         prepared, path = problem.prepared, None if path is None else str(Path(path).resolve())
+        counts: np.ndarray = np.zeros((0, problem.n_pools), dtype=np.int64)
         recipe = _Recipe(
             _package_digest(),
             replace(problem, prepared=None),  # type: ignore[arg-type]
+            replace(state, sums=self.bare, counts=counts, round=None),
             path,
             None if path is None else _checksum(path, prepared),
             prepared.networks if path is None else None,
             prepared.weighting if path is not None else None,
-            prepared.columns,
         )
         self.recipe = hold(client, recipe)
-        self.prepared = [
+        self.prepared: Any = [
             client.submit(_prepare_worker, self.run, self.recipe, pure=False, workers=[worker])
             for worker in client.nthreads()
         ]
@@ -408,7 +421,7 @@ class _Driver:
     def _run_there(self, state: State, round: Round, shards: Sequence[Shard]) -> Iterator[State | None]:
         """Give shards to workers, and yield their states in order."""
         distributed = _dask()
-        changes = hold(self.client, self._base(state, round, self.sent))
+        changes = hold(self.client, self._start(round, self.sent))
         everything: Any = None  # the same for a worker that is new or has missed a round
         self.sent = round
         waiting = deque((shard, self._submit(changes, shard)) for shard in shards)
@@ -435,11 +448,13 @@ class _Driver:
                     raise ConnectionError("the Dask cluster is gone; partial results are kept.") from error
                 else:
                     if found is None:
-                        everything = everything or hold(self.client, self._base(state, round, None))
+                        everything = everything or hold(self.client, self._start(round, None))
                         waiting[0] = shard, self._submit(everything, shard)
                         continue
                     shard_s = found.elapsed_s
-                    yield self._as_state(state, round, shard, found)
+                    sums = found.change.applied(round.base, found.counters, found.harmonic)
+                    first = shard.last - len(found.counts)
+                    yield replace(state, sums=sums, counts=found.counts, round=None, first=first)
                 waiting.popleft()
                 began = time.monotonic()
         finally:
@@ -447,37 +462,17 @@ class _Driver:
                 with suppress(CancelledError, OSError):
                     future.cancel()
 
-    def _submit(self, base: Any, shard: Shard) -> Any:
-        return self.client.submit(_run_on_worker, self.run, self.recipe, base, shard, pure=False, priority=-shard.start)
-
-    def _base(self, state: State, round: Round, since: Round | None) -> _Base:
-        """Return the totals that a round starts from, as what changed since another one, or all of them."""
-        nothing = np.zeros((0, 0))
-        sums = round.base
-        totals, moments = (
-            (new.copy() if since is None else _changes(old, new))
-            for old, new in zip((since or round).base[:2], sums[:2], strict=True)
-        )
-        bare = Sums(nothing, nothing, sums.counters.copy(), sums.harmonic.copy())
-        counts: np.ndarray = np.zeros((0, state.counts.shape[1]), dtype=np.int64)
-        return _Base(
-            replace(round, base=bare, local=None),
-            None if since is None else since.start,
-            totals,
-            moments,
-            replace(state, sums=bare, counts=counts, columns=None, round=None),
+    def _submit(self, start: Any, shard: Shard) -> Any:
+        return self.client.submit(
+            _run_on_worker, self.run, self.recipe, start, shard, pure=False, priority=-shard.start
         )
 
-    @staticmethod
-    def _as_state(state: State, round: Round, shard: Shard, found: _Found) -> State:
-        """Return the state of a shard as if it had run here."""
-        sums = Sums(
-            _changed(round.base.totals, found.totals),
-            _changed(round.base.moments, found.moments),
-            found.counters,
-            found.harmonic,
-        )
-        return replace(state, sums=sums, counts=found.counts, round=None, first=shard.last - len(found.counts))
+    def _start(self, round: Round, since: Round | None) -> _Start:
+        """Return what a worker needs to begin a round: what changed since another one, or all totals."""
+        bare = replace(round, base=self.bare, local=None)
+        if since is None:
+            return _Start(bare, None, _Change(round.base.totals.copy(), round.base.moments.copy()))
+        return _Start(bare, since.start, _Change.between(since.base, round.base))
 
 
 def _warn_idle(reason: str) -> None:

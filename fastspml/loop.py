@@ -57,5 +57,5 @@ def steps(problem: Problem, state: State, until: int, run_shards: RunShards) -> 
             yield from shards.run_round(problem, state, state.round, until, run_shards)
             continue
         workspace = workspace or Workspace(problem, state)
-        run_next_chunk(problem, state, min(until, shards.stream_end(problem, state)), workspace)
+        run_next_chunk(problem, state, shards.stream_end(problem, state, until), workspace)
         yield

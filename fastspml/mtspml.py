@@ -89,10 +89,7 @@ class MTSPML(GrowingLearner):
     def _set_learned(self) -> None:
         projects = self.projection != "never"
         n_tasks = len(self.task_names_)
-        parts = [
-            self._part(column, projects=projects and not self._projects_sums)
-            for column in range(n_tasks + 1)
-        ]
+        parts = [self._part(column, projects=projects and not self._projects_sums) for column in range(n_tasks + 1)]
         self.common_metric_: Metric = self._as_metric(parts[0], rest=1.0)
         self.task_metrics_: list[Metric] = [self._as_metric(part, rest=0.0) for part in parts[1:]]
         self._combined = (

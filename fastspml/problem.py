@@ -6,7 +6,6 @@ subgradients. So V is all that training keeps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -151,7 +150,7 @@ def project(problem: Problem, state: State) -> Sums:
     return sums
 
 
-def check_finite(problem: Problem, counters: Sequence[int]) -> None:
+def check_finite(problem: Problem, counters: np.ndarray) -> None:
     """Raise if a gap was not finite."""
     iteration = int(counters[training.BAD_ITERATION])
     if iteration:

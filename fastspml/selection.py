@@ -26,8 +26,8 @@ from fastspml.learner import Learner
 from fastspml.machine import available_threads
 from fastspml.mtspml import MTSPML
 from fastspml.network import Network, Split, as_networks, fold_networks
-from fastspml.spml import SPML
 from fastspml.problem import Prepared
+from fastspml.spml import SPML
 
 # Looks at the held-out nodes during a fit: after 1/16, 1/8, ... and all of the iterations.
 LOOKS = 5

@@ -5,13 +5,13 @@ The state of a fit is a sum, so parts of it can be computed apart and added. Wit
 1. Warm-up: the first iterations run as one stream (`first_round` says how many).
 2. Round: at iteration t0 with totals V0, shard k = 0..K-1 runs m iterations of its own, t0 + k m + 1 to t0 + (k+1) m in
    the numbering of the draws. After s of them, with the sum D of what it found, it evaluates triplets at
-   P + (V0 + R D) / (reg (t0 + R s)), R = 3/4 K: it assumes that three quarters of all shards find what it finds, and that
-   the others find what keeps the metric where it was. It keeps W = V0 + R D.
+   P + (V0 + R D) / (reg (t0 + R s)), R = 3/4 K: it assumes that three quarters of all shards find what it finds, and
+   that the others find what keeps the metric where it was. It keeps W = V0 + R D.
 3. Merge: V = V0 + D_0 + ... + D_(K-1), in that order; t = t0 + K m. Metrics are projected if that is due at t.
 4. K m = t0 / S, where S = 4, or K / 4 for more than 16 shards; at most SHARD_TRIPLETS in a shard.
 
-What a shard finds in few iterations, times R, is noise: about sqrt(R^2 / (K S)) times that of one stream, whatever t0 is.
-S bounds it. R below K / 2 would be unstable: shards that do not see what the others do all go too far together.
+What a shard finds in few iterations, times R, is noise: about sqrt(R^2 / (K S)) times that of one stream, for any t0; S
+bounds it. R below K / 2 would be unstable: shards that do not see what the others do all go too far together.
 
 A fit that ends in the middle of a round has the sum of its iterations: V0, the shards before, and a part of one. That
 part is kept, so that more iterations give the bits of one longer fit. Which thread or machine runs a shard, and when,
@@ -82,11 +82,11 @@ def first_round(problem: Problem, n_entries: int) -> int:
     return problem.n_shards * max(WARM_UP, _round_share(problem.n_shards) * least_size)
 
 
-def stream_end(problem: Problem, state: State) -> float:
-    """Return the iteration that one stream runs to before rounds of shards begin."""
+def stream_end(problem: Problem, state: State, until: int) -> int:
+    """Return the iteration that one stream runs to before rounds of shards begin, at most `until`."""
     if problem.n_shards == 1:
-        return float("inf")
-    return state.iteration + first_round(problem, state.sums.totals.size) - _clock(state)
+        return until
+    return min(until, state.iteration + first_round(problem, state.sums.totals.size) - _clock(state))
 
 
 def round_size(problem: Problem, clock: int) -> int:
@@ -107,9 +107,7 @@ def begin_or_end_round(problem: Problem, state: State) -> None:
 # ---- one round -------------------------------------------------------------------------------------------------------
 
 
-def run_round(
-    problem: Problem, state: State, round: Round, until: int, run_shards: RunShards
-) -> Iterator[None]:
+def run_round(problem: Problem, state: State, round: Round, until: int, run_shards: RunShards) -> Iterator[None]:
     """Run the rest of a round, at most until an iteration; yield when a shard is merged, and while waiting."""
     for shard in run_shards(state, _shards_left(state, round, until)):
         if shard is not None:

@@ -1,4 +1,4 @@
-"""One stream of iterations, chunk by chunk: a fit without shards, the warm-up of one with shards, and a shard itself."""
+"""One stream of iterations, chunk by chunk: a fit without shards, the warm-up of one with shards, or a shard."""
 
 from __future__ import annotations
 

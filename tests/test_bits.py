@@ -142,7 +142,9 @@ def test_a_small_buffer_recomputes_the_same(tasks, monkeypatch, form):
 @pytest.mark.parametrize("form", ["diagonal", "full"])
 @pytest.mark.parametrize("projection", ["end", 5])
 @pytest.mark.parametrize(("n_shards", "stop"), [(1, 3), (3, 20), (3, 53), (3, 56), (3, 60), (3, 62)])
-def test_stopping_and_resuming_does_not_show(tasks, four_threads, monkeypatch, tmp_path, form, projection, n_shards, stop):
+def test_stopping_and_resuming_does_not_show(
+    tasks, four_threads, monkeypatch, tmp_path, form, projection, n_shards, stop
+):
     for number, model in enumerate(models(form, n_shards, projection=projection, average=True)):
         expected = bits(model.fit(tasks))
         monkeypatch.setattr(stream, "CHUNK_TRIPLETS", 1)

@@ -195,7 +195,9 @@ def test_another_file_on_a_worker_is_noticed(tmp_path, every_round):
     model = fs.MTSPML(n_iters=300, shards=3)
     path, other = tmp_path / "nets.h5", tmp_path / "other.h5"
     for target, seed in ((path, 1), (other, 2)):
-        fs.write_networks(target, fs.synthetic_networks(n_tasks=2, n_nodes=60, n_features=50, words_per_node=8, seed=seed))
+        fs.write_networks(
+            target, fs.synthetic_networks(n_tasks=2, n_nodes=60, n_features=50, words_per_node=8, seed=seed)
+        )
 
     with distributed.cluster("local:1") as client:
         before = set()
@@ -221,7 +223,9 @@ def test_another_version_on_a_worker_is_noticed(client, tasks, every_round, monk
 
 def test_the_digest_covers_all_sources(tmp_path, monkeypatch):
     package = tmp_path / "fastspml"
-    shutil.copytree(distributed.Path(distributed.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        distributed.Path(distributed.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
+    )
     digests = set()
     for name in (None, "weighting.py", "store/reading.py", "kernels/draws.py"):
         if name is not None:
@@ -299,7 +303,18 @@ def test_the_command_line_takes_a_cluster(client, file, tmp_path, capsys, every_
 
 
 def test_a_cluster_of_this_machine_from_the_command_line(file, tmp_path):
-    arguments = ["--networks", str(file), "--n-iters", "60", "--shards", "2", "--dask", "local:2", "-o", str(tmp_path / "run")]
+    arguments = [
+        "--networks",
+        str(file),
+        "--n-iters",
+        "60",
+        "--shards",
+        "2",
+        "--dask",
+        "local:2",
+        "-o",
+        str(tmp_path / "run"),
+    ]
     got = subprocess.run([sys.executable, "-m", "fastspml", "train", *arguments], capture_output=True, text=True)
     assert got.returncode == 0, got.stderr
     training = [split.train for split in fs.split_networks(fs.read_networks(file), 0.2, 0)]

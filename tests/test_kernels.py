@@ -75,7 +75,9 @@ def test_gap_and_total_of_a_diagonal_metric(rows, seed, lie_apart):
 
     moments, touched = np.zeros((D, 3)), np.zeros(100, dtype=np.uint64)
     before = totals.copy()
-    n_entries = diagonal.add_diagonal(entries, unlinked, linked, own, 0.25, 1.5, grads, at, totals, moments, touched, False)
+    n_entries = diagonal.add_diagonal(
+        entries, unlinked, linked, own, 0.25, 1.5, grads, at, totals, moments, touched, False
+    )
     for column in (0, 2):
         expected = naive.add_diagonal(before[:, column], *rows, 0.25)
         np.testing.assert_allclose(totals[:, column], expected, rtol=1e-9, atol=1e-9)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fastspml as fs
-from fastspml import learner, shards, stream
+from fastspml import learner, shards
 from fastspml.entries import unpack
 from fastspml.kernels import draws
 from fastspml.stack import stack
@@ -260,7 +260,9 @@ def test_what_goes_wrong_in_a_shard_is_raised(no_threads_left, monkeypatch):
         with pytest.raises(MemoryError, match="no room"):
             model.fit(network)
     assert model.state_.iteration == 64  # the warm-up
-    assert np.array_equal(model.resume(network).state_.totals, fs.SPML(shards=4, n_iters=300).fit(network).state_.totals)
+    assert np.array_equal(
+        model.resume(network).state_.totals, fs.SPML(shards=4, n_iters=300).fit(network).state_.totals
+    )
 
 
 def test_a_metric_that_runs_away_in_a_shard_is_stopped():

@@ -1,7 +1,7 @@
 """The loop of Algorithms 1 and 2 over a chunk of iterations, and the sums that shards of a round are merged by.
 
-The triplets of an iteration are drawn one iteration early, so that their rows can be prefetched: draws have no state and
-need no metric. All triplets of a batch are evaluated at the same metric, before any of them is added to the totals.
+The triplets of an iteration are drawn one iteration early, so that their rows can be prefetched: draws have no state
+and need no metric. All triplets of a batch are evaluated at the same metric, before any of them is added to the totals.
 
 `features`, a buffer that only a full metric needs, is None for a diagonal one: numba then compiles that form alone.
 """
@@ -24,8 +24,8 @@ ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 NUMBER, PLACE, LINKED, N_LINKED, UNLINKED, N_UNLINKED = 0, 1, 2, 3, 4, 5
 N_FIELDS = 6
 RECOMPUTE = np.uint64(2**64 - 1)  # a place: there was no room to keep the subgradient
-# Counters of `Sums`: iterations done, triplets evaluated and violated, features read, entries of totals changed, and the
-# first iteration with a gap that is not finite (0: none).
+# Counters of `Sums`: iterations done, triplets evaluated and violated, features read, entries of totals changed, and
+# the first iteration with a gap that is not finite (0: none).
 ITERATION, EVALUATED, VIOLATED, WORDS, ENTRIES, BAD_ITERATION = 0, 1, 2, 3, 4, 5
 N_COUNTERS = 6
 LINKS_AHEAD = np.uint64(10)  # triplets between prefetching a link and prefetching its mark
