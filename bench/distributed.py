@@ -1,40 +1,86 @@
-"""What a cluster gives, and what it costs: python -m bench.distributed [--quick] [-o folder].
+"""What shards do to a fit, and what a cluster gives: python -m bench.distributed [--quick] [-o folder].
 
-The same bits on clusters of 1, 2 and 3 worker processes and none, also when a worker is killed in the middle; the price
-of an iteration against the size of its batch; select on 2 workers against 1. From the rates measured follows one page
-on what a network of a billion nodes would take (distributed.md).
+The objective and the AUC by the number of shards; the same bits on threads and clusters, also when a worker is killed;
+the bytes of a round; two workers against one process; `select` on two workers against one. From the rates measured
+follows what 64 workers, and a network of a billion nodes, would take (distributed.md).
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import pickle
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
+import psutil
 
 import fastspml as fs
 from bench.distributed_page import page
 from bench.machine import RESULTS, about, write_results
+from bench.paper import data
+from bench.speed import networks
 from bench.speed.timing import interleaved
-from fastspml import distributed, learner
+from fastspml import distributed
 
-REG = 1e-5
+N_SHARDS = (1, 2, 8, 64)
 N_WORKERS = (1, 2, 3)
 
 
-def planted(n_nodes: int) -> fs.Network:
-    """Return a network of so many nodes and words, 50 words and 10 links a node."""
-    return fs.synthetic_networks(n_tasks=1, n_nodes=n_nodes, n_features=n_nodes, words_per_node=50, links_per_node=10)[
-        0
-    ]
+# ---- what shards do to the result ------------------------------------------------------------------------------------
+
+
+def wikipedia() -> dict[str, Any]:
+    """Return MT-SPML on the paper's areas, with 6,000 iterations of 10."""
+    splits = fs.split_networks(data.wikipedia(), 0.2, 0)
+    model = fs.MTSPML(
+        common_reg=1e-3, task_reg=1e-3, margin=1 / 3, project="combined", weighting="tfidf", n_iters=6_000
+    )
+    return by_shards(model, [split.train for split in splits], [(split.network, split.test_nodes) for split in splits])
+
+
+def one_network(network: fs.Network, reg: float, n_iters: int, n_nodes: int) -> dict[str, Any]:
+    """Return SPML on a network with tf-idf rows, and the AUC of some hidden nodes."""
+    network = networks.tfidf(network)
+    split = network.split(0.2, seed=0)
+    hidden = np.sort(np.random.default_rng(0).choice(split.test_nodes, n_nodes, replace=False))
+    model = fs.SPML(reg=reg, prior="identity", margin=1 / 3, n_iters=n_iters)
+    return by_shards(model, [split.train], [(network, hidden)], n_triplets=400_000)
+
+
+def by_shards(
+    model: Any, training: list[fs.Network], hidden: list[Any], n_triplets: int | None = None
+) -> dict[str, Any]:
+    """Return the objective, exact or on drawn triplets, and the mean AUC of hidden nodes, by the number of shards."""
+    rows = []
+    for n_shards in N_SHARDS:
+        fitted = type(model)(**model.get_params() | {"shards": n_shards, "n_threads": 2}).fit(training)
+        aucs = [
+            np.nanmean(fs.link_auc(fitted.metric_for(q), network, nodes, n_threads=2))
+            for q, (network, nodes) in enumerate(hidden)
+        ]
+        objective = fitted.objective(training, n_triplets)
+        rows.append({"shards": n_shards, "objective": objective, "auc": float(np.mean(aucs))})
+    return {"n_iters": model.n_iters, "batch_size": model.batch_size, "rows": rows}
+
+
+@contextmanager
+def every_round_on_workers() -> Iterator[None]:
+    """Give all rounds to a cluster, also where the driver would be faster."""
+    before, distributed._Driver._pays = distributed._Driver._pays, lambda *arguments: True  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        distributed._Driver._pays = before  # type: ignore[method-assign]
+
+
+# ---- the same bits ---------------------------------------------------------------------------------------------------
 
 
 def digest(model: Any) -> tuple[Any, ...]:
@@ -43,98 +89,118 @@ def digest(model: Any) -> tuple[Any, ...]:
     return state.totals.tobytes(), state.moments.tobytes(), state.violations.tobytes(), state.harmonic, state.work
 
 
-def same_bits(path: Path, n_iters: int, batch_size: int) -> dict[str, Any]:
-    """Fit in one process, on two threads, on clusters, and on one of which a worker is killed; compare all bits."""
+def same_bits(path: Path, n_iters: int) -> dict[str, bool]:
+    """Fit on one thread and on several, on clusters, and on some of which a worker is killed; compare all bits."""
 
-    def model() -> fs.SPML:
-        return fs.SPML(reg=REG, n_iters=n_iters, batch_size=batch_size, projection=5, average=True)
+    def model(n_threads: int = 1) -> fs.SPML:
+        return fs.SPML(n_iters=n_iters, projection=5, average=True, shards=24, n_threads=n_threads)
 
-    networks = fs.read_networks(path, mapped=True)
-    expected = digest(model().fit(networks))
-    results = {"two threads": digest(model().set_params(n_threads=2).fit(networks)) == expected}
-    for n_workers in N_WORKERS:
-        with distributed.cluster(f"local:{n_workers}") as client:
-            name = f"{n_workers} workers" if n_workers > 1 else "1 worker"
-            results[name] = digest(distributed.fit(model(), path, client)) == expected
-            killed = []
+    read = fs.read_networks(path)
+    expected = digest(model().fit(read))
+    results = {f"{n} threads": digest(model(n).fit(read)) == expected for n in (2, 3, 4)}
+    with every_round_on_workers():
+        for n_workers in N_WORKERS:
+            with distributed.cluster(f"local:{n_workers}") as client:
+                name = f"{n_workers} workers" if n_workers > 1 else "1 worker"
+                results[name] = digest(distributed.fit(model(), path, client)) == expected
+                killed: list[int] = []
 
-            def kill_one(record: fs.Progress, client: Any = client, killed: list[int] = killed) -> None:
-                if record.iteration >= n_iters // 2 and not killed:
-                    killed.append(client.run(os.getpid)[min(client.nthreads())])
-                    os.kill(killed[0], signal.SIGKILL)
+                def kill_one(record: fs.Progress, client: Any = client, killed: list[int] = killed) -> None:
+                    if record.iteration >= n_iters // 2 and not killed:
+                        killed.append(client.run(os.getpid)[min(client.nthreads())])
+                        os.kill(killed[0], signal.SIGKILL)
 
-            got = digest(distributed.fit(model(), path, client, kill_one))
-            results[f"{name}, one killed in the middle"] = got == expected and len(killed) == 1
+                got = digest(distributed.fit(model(), path, client, kill_one))
+                results[f"{name}, one killed in the middle"] = got == expected and len(killed) == 1
     return results
 
 
-def rates(path: Path, batch_size: int) -> dict[str, Any]:
-    """Measure what a worker does in an iteration, without a cluster: judge a triplet, and add a violated one.
+# ---- one process and two workers -------------------------------------------------------------------------------------
 
-    By the processor's time, so that other jobs on the machine do not count.
-    """
-    networks = fs.read_networks(path, mapped=True)
-    model = fs.SPML(reg=REG, batch_size=batch_size, n_iters=30)
-    prepared = model.prepare(networks)
-    recipe = distributed._Recipe(
-        distributed.EDITION, fs.SPML, model.get_params(), str(path), None, None, distributed._sizes(prepared.stacked),
-        columns=None, ahead=np.zeros(1, dtype=np.int64),
-    )  # fmt: skip
-    del prepared
-    seat = distributed._Seat(recipe)
-    seat.start_from(distributed._Snapshot(0, 0, np.zeros((networks[0].n_features, 1)), None))
-    judging, adding, shares = [], [], []
-    for t in range(1, model.n_iters + 1):
-        began = time.process_time()
-        packed, _ = seat.judge(distributed._Request("", 0, t, 0, batch_size, None))
-        judged = time.process_time()
-        verdicts = np.unpackbits(packed, count=batch_size)
-        seat.kept = (0, 0, 0)  # as if another worker had judged them
-        seat.add(verdicts)
-        adding.append((time.process_time() - judged) / max(1, verdicts.sum()))
-        judging.append((judged - began) / batch_size)
-        shares.append(verdicts.mean())
-    plain = _plain_seconds(model, networks) / batch_size
-    half = len(shares) // 2  # the first iterations are violated by nearly all
+
+def workers(path: Path, n_iters: int, n_shards: int, repeats: int) -> dict[str, Any]:
+    """Time a fit in one process and on two workers, turn by turn; count rounds, and bytes on the loopback device."""
+    model = fs.SPML(reg=1e-5, n_iters=n_iters, shards=n_shards)
+    read = fs.read_networks(path)
+    found: dict[str, Any] = {}
+    counted: dict[str, Any] = {}
+    with distributed.cluster("local:2") as client:
+
+        def one() -> None:
+            found["one"] = digest(model.fit(read))
+
+        def two() -> None:
+            starts: set[int] = set()
+
+            def progress(record: fs.Progress) -> None:
+                if model.state_.round is not None:
+                    starts.add(model.state_.round.start)
+
+            before = psutil.net_io_counters(pernic=True)["lo"].bytes_sent
+            found["two"] = digest(distributed.fit(model, path, client, progress))
+            counted["bytes"] = psutil.net_io_counters(pernic=True)["lo"].bytes_sent - before
+            counted["rounds"] = len(starts)
+
+        two()  # workers have the file in memory, and the kernels
+        seconds = interleaved({"one": one, "two": two}, repeats)
     return {
-        "nodes": networks[0].n_nodes,
-        "links": networks[0].n_links,
-        "words": networks[0].n_features,
-        "words_a_node": networks[0].features.nnz / networks[0].n_nodes,
-        "file_bytes": path.stat().st_size,
-        "totals_bytes": seat.totals.nbytes,
-        "judge_us": median(judging[half:]) * 1e6,
-        "add_us": median(adding[half:]) * 1e6,
-        "violated_share": float(np.mean(shares[half:])),
-        "one_process_us": plain * 1e6,
-        "batch_size": batch_size,
+        "nodes": read[0].n_nodes,
+        "features": read[0].n_features,
+        "n_iters": n_iters,
+        "shards": n_shards,
+        "one_process_s": seconds["one"],
+        "two_workers_s": seconds["two"],
+        "times": seconds["one"] / seconds["two"],
+        "same_bits": found["one"] == found["two"],
+        **counted,
     }
 
 
-def _plain_seconds(model: fs.SPML, networks: list[fs.Network]) -> float:
-    """Return the processor's time for an iteration in one process, all in one chunk."""
-    before, learner.CHUNK_TRIPLETS = learner.CHUNK_TRIPLETS, model.n_iters * model.batch_size
-    try:
-        prepared, times = model.prepare(networks), [time.process_time()]
-        for _ in model.stages(prepared, [model.n_iters // 3, model.n_iters]):
-            times.append(time.process_time())
-    finally:
-        learner.CHUNK_TRIPLETS = before
-    return (times[2] - times[1]) / (model.n_iters - model.n_iters // 3)
+def exchange(n_features: int, n_rounds: int) -> float:
+    """Return the seconds that a shard costs the driver beside its run: one of hardly any triplets, sent in full."""
+    network = networks.planted(2_000, n_features, 50)
+    model = fs.SPML(n_iters=10**9, batch_size=10, shards=16)
+    taken: list[float] = []
+    with every_round_on_workers():
+        with distributed.cluster("local:1") as client:
+
+            def progress(record: fs.Progress) -> bool:
+                if model.state_.round is not None and len(record.violations):
+                    taken.append(time.perf_counter())
+                return len(taken) > 16 * n_rounds
+
+            distributed.fit(model, network, client, progress)
+    return median(np.diff(taken[16:]))
 
 
-def worker_memory(path: Path, small: Path, batch_size: int) -> int:
+def rate(path: Path, n_iters: int) -> dict[str, Any]:
+    """Return microseconds a triplet of one process, and the size of the file."""
+    read = fs.read_networks(path, mapped=True)
+    prepared = fs.SPML().prepare(read)
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        for _ in fs.SPML(reg=1e-5).stages(prepared, [n_iters]):
+            pass
+        times.append((time.perf_counter() - began) / (n_iters * 10) * 1e6)
+    return {"nodes": read[0].n_nodes, "us": median(times), "file_bytes": path.stat().st_size}
+
+
+def worker_memory(path: Path, small: Path) -> int:
     """Return the memory, besides the mapped file, that a worker takes for a fit, less that for a tiny network."""
     taken: list[int] = []
-    with distributed.cluster("local:1") as client:
-        model = fs.SPML(reg=REG, batch_size=batch_size, n_iters=4)
+    with every_round_on_workers():
+        with distributed.cluster("local:1") as client:
+            for file in (small, path):
+                seen: list[int] = []
 
-        def look(record: fs.Progress) -> None:
-            if record.iteration == model.n_iters:
-                taken.extend(client.run(_anonymous_bytes).values())
+                def look(record: fs.Progress, seen: list[int] = seen) -> bool:
+                    if record.iteration > 17_000:
+                        seen.extend(client.run(_anonymous_bytes).values())
+                    return bool(seen)
 
-        for file in (small, path):
-            distributed.fit(model, file, client, look)
+                distributed.fit(fs.SPML(n_iters=10**6, shards=2), file, client, look)
+                taken.append(seen[0])
     return taken[1] - taken[0]
 
 
@@ -145,51 +211,15 @@ def _anonymous_bytes() -> int:
     return 0
 
 
-def _seconds_per_iteration(fit: Callable[[Callable[[fs.Progress], None]], Any]) -> float:
-    """Return the median time of an iteration, the first few aside."""
-    times: list[float] = []
-    before, learner.CHUNK_TRIPLETS = learner.CHUNK_TRIPLETS, 1
-    try:
-        fit(lambda record: times.append(record.elapsed_s))
-    finally:
-        learner.CHUNK_TRIPLETS = before
-    return median(np.diff(times[2:]))
-
-
-def iterations(path: Path, batch_sizes: list[int], n_iters: int) -> list[dict[str, Any]]:
-    """Time an iteration of one process, of a worker and of two workers, batch by batch."""
-    networks = fs.read_networks(path, mapped=True)
-    rows = []
-    with distributed.cluster("local:1") as one, distributed.cluster("local:2") as two:
-        for batch_size in batch_sizes:
-            model = fs.SPML(reg=REG, n_iters=n_iters, batch_size=batch_size)
-            model.fit(networks)
-            verdicts = np.zeros((batch_size + 7) // 8, dtype=np.uint8)
-            request = distributed._Request("0" * 32, 0, 1, 0, batch_size, verdicts)
-            answer = (verdicts[: len(verdicts) // 2 + 1], np.zeros(5, dtype=np.int64))
-            rows.append(
-                {
-                    "batch_size": batch_size,
-                    "one_process_ms": _seconds_per_iteration(lambda show, m=model: m.fit(networks, show)) * 1e3,
-                    "one_worker_ms": _seconds_per_iteration(lambda show, m=model: distributed.fit(m, path, one, show))
-                    * 1e3,
-                    "two_workers_ms": _seconds_per_iteration(lambda show, m=model: distributed.fit(m, path, two, show))
-                    * 1e3,
-                    "bytes_for_two_workers": 2 * len(pickle.dumps(request)) + 2 * len(pickle.dumps(answer)),
-                }
-            )
-    return rows
-
-
 def selection(n_nodes: int, n_iters: int, repeats: int) -> dict[str, Any]:
     """Time select on one worker and on two, turn by turn; what is found must be the same."""
-    networks = [planted(n_nodes)]
+    given = [networks.planted(n_nodes, n_nodes, 50)]
     grid = {"reg": [1e-3, 1e-4, 1e-5], "margin": [0.5, 1.0], "n_iters": [n_iters]}
     found: dict[str, Any] = {}
     with distributed.cluster("local:1") as one, distributed.cluster("local:2") as two:
 
         def run(name: str, client: Any) -> None:
-            chosen = fs.select(fs.SPML(weighting="tfidf", batch_size=10), networks, grid, 4, client=client)
+            chosen = fs.select(fs.SPML(weighting="tfidf", batch_size=10), given, grid, 4, client=client)
             found[name] = [(trial.params, trial.fold_aucs) for trial in chosen.trials_]
 
         run("none", None)
@@ -203,30 +233,54 @@ def selection(n_nodes: int, n_iters: int, repeats: int) -> dict[str, Any]:
     }
 
 
+def _has(name: str) -> bool:
+    """Tell whether a data set is on this machine."""
+    try:
+        return networks.folder(name).is_dir()
+    except networks.NoData:
+        return False
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smaller networks, for a look")
     parser.add_argument("-o", "--output", default=RESULTS, help="folder for distributed.json and .md")
     options = parser.parse_args()
     quick = options.quick
+    planted = networks.planted(*(20_000, 20_000, 50) if quick else (200_000, 100_000, 60))
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "network.h5"
-        fs.write_networks(path, planted(20_000 if quick else 500_000))
-        small = Path(folder) / "small.h5"
-        fs.write_networks(small, planted(2_000))
-        results: dict[str, Any] = {
-            "same_bits": same_bits(small, 40, 1000),
-            "rates": rates(path, 20_000 if quick else 100_000),
-            "worker_bytes": worker_memory(path, small, 1000),
-            "iterations": iterations(
-                path, [100, 10_000, 100_000] if quick else [100, 1000, 10_000, 100_000, 1_000_000], 12
-            ),
+        files = {name: Path(folder) / f"{name}.h5" for name in ("small", "Debian", "planted", "large")}
+        fs.write_networks(files["small"], networks.planted(2_000, 2_000, 50))
+        fs.write_networks(files["planted"], planted)
+        fs.write_networks(files["large"], networks.planted(*(20_000, 20_000, 50) if quick else (500_000, 500_000, 50)))
+        parts: dict[str, Callable[[], Any]] = {
+            "same bits": lambda: same_bits(files["small"], 2_000),
+            "exchange": lambda: {str(d): exchange(d, 6) for d in (1_000, 100_000)},
+            "rate": lambda: rate(files["large"], 50_000),
+            "worker_bytes": lambda: worker_memory(files["large"], files["small"]),
+            "select": lambda: selection(2_000, 40_000 if quick else 150_000, 3),
         }
-    results["select"] = selection(2_000, 40_000 if quick else 150_000, 3)
+        if _has("debian-bookworm") and not quick:
+            debian = networks.debian_packages()
+            fs.write_networks(files["Debian"], debian)
+            parts["result"] = lambda: {
+                "Wikipedia, MT-SPML": wikipedia(),
+                "Debian packages": one_network(debian, 1e-5, 400_000, 2_000),
+                "200,000 x 100,000": one_network(planted, 1e-6, 1_000_000, 400),
+            }
+            parts["workers"] = lambda: {
+                "Debian packages": workers(files["Debian"], 16_000_000, 16, 3),
+                "200,000 x 100,000": workers(files["planted"], 5_000_000, 16, 3),
+            }
+        else:
+            parts["result"] = lambda: {"planted": one_network(planted, 1e-5, 100_000, 400)}
+            parts["workers"] = lambda: {"planted": workers(files["planted"], 1_000_000, 16, 1)}
+        results = {}
+        for name, measure in parts.items():
+            results[name] = measure()
+            print(name, results[name], flush=True)
     target = write_results(options.output, "distributed", results)
     target.with_suffix(".md").write_text(page({"machine": about(), **results}))
-    for name, value in results.items():
-        print(name, value)
     print(target)
 
 

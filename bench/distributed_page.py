@@ -1,99 +1,154 @@
-"""The page that bench.distributed makes of its figures: where a cluster pays, and what a billion nodes would take."""
+"""The page that bench.distributed makes of its figures: what shards do, what a cluster gives, what more would take."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 from bench.paper.tables import markdown
+from fastspml.distributed import EXCHANGE_BYTES_PER_S, EXCHANGE_S
+from fastspml.shards import ENTRIES_PER_TRIPLET, NOISY_TRIPLETS, SHARD_TRIPLETS, WARM_UP
 
+BATCH = 10
+FEATURES = 100_000
+PROJECTED = ((1, 16), (2, 16), (4, 32), (16, 64), (64, 64), (64, 128))  # workers, shards
+TRIPLETS = (10**9, 10**10, 10**11)
 BILLION = 10**9
-WORDS, LINKS = 50, 10  # a node, as in the network that was measured
-TRIPLETS = 10 * BILLION  # ten for every node
-BATCH = 10**6
-WORKERS = (1, 4, 16, 64)
-GIGABIT_BYTES = 125e6  # a second
-READS = 8  # pages of a file that a triplet touches: three rows of words and of values, a link and where it leaves
+SLOWEST = 1.03  # of the shards of a round, times their mean
 
 
 def page(results: dict[str, Any]) -> str:
     """Return the page as Markdown."""
-    rates, machine = results["rates"], results["machine"]
-    overhead_ms = results["iterations"][0]["one_worker_ms"]
+    machine = results["machine"]
     return "\n\n".join(
         [
-            "# More than one machine: what it gives, and what a billion nodes would take",
+            "# Shards: one fit on all cores and machines",
             f"Made by `python -m bench.distributed` on {machine['processor']}, {machine['cores']} cores, commit "
-            f"{machine['commit']}. Workers, scheduler and driver are processes that share these cores, so the times of "
-            "two workers are pessimistic; the rates below are of one process by itself.",
+            f"{machine['commit']}. Workers, scheduler and driver are processes that share these cores.",
+            "## What shards do to the result",
+            _result(results["result"]),
+            "## How many shards",
+            _rule(),
             "## The same bits",
-            markdown(["compared with one process", "same bits"], _same_bits(results["same_bits"])),
-            "## Where it pays",
-            _where_it_pays(results["iterations"], rates, overhead_ms),
+            markdown(["compared with one thread", "same bits"], [[k, _yes(v)] for k, v in results["same bits"].items()]),
+            "## Two workers",
+            _workers(results["workers"], results["exchange"]),
+            "## More workers",
+            _projection(results),
             "## select",
             _select(results["select"]),
             "## A network of a billion nodes",
-            _memory(rates, results["worker_bytes"]),
-            _time(rates, overhead_ms),
+            _billion(results),
         ]
     ) + "\n"  # fmt: skip
-
-
-def _same_bits(found: dict[str, bool]) -> list[list[str]]:
-    return [[name, _yes(value)] for name, value in found.items()]
 
 
 def _yes(value: bool) -> str:
     return "yes" if value else "NO"
 
 
-def iteration_ms(rates: dict[str, Any], overhead_ms: float, batch_size: float, n_workers: int) -> float:
-    """Return what an iteration takes on workers that have a core each: a part of the judging, and all of the adding."""
-    us = rates["judge_us"] / n_workers + rates["violated_share"] * rates["add_us"]
-    return overhead_ms + batch_size * us / 1e3
-
-
-def pays_from(rates: dict[str, Any], overhead_ms: float, n_workers: int) -> float:
-    """Return the batch from which so many workers are faster than one process; infinite if none is."""
-    saved_us = rates["one_process_us"] - rates["judge_us"] / n_workers - rates["violated_share"] * rates["add_us"]
-    return overhead_ms * 1e3 / saved_us if saved_us > 0 else float("inf")
-
-
-def _where_it_pays(rows: list[dict[str, Any]], rates: dict[str, Any], overhead_ms: float) -> str:
-    table = markdown(
-        ["batch", "one process, ms", "one worker, ms", "two workers, ms", "bytes to and from two workers"],
-        [
-            [
-                row["batch_size"],
-                *(f"{row[name]:.2f}" for name in ("one_process_ms", "one_worker_ms", "two_workers_ms")),
-                row["bytes_for_two_workers"],
-            ]
-            for row in rows
-        ],
-    )
-    one, judge, add = rates["one_process_us"], rates["judge_us"], rates["add_us"]
-    share = rates["violated_share"]
-    batches = markdown(
-        ["workers, a core each", "pays from a batch of", "times as fast at a batch of 1,000,000"],
-        [
-            [
-                n_workers,
-                "never" if pays_from(rates, overhead_ms, n_workers) == float("inf")
-                else f"{pays_from(rates, overhead_ms, n_workers):,.0f}",
-                f"{rates['one_process_us'] * BATCH / 1e3 / iteration_ms(rates, overhead_ms, BATCH, n_workers):.1f}",
-            ]
-            for n_workers in WORKERS
-        ],
-    )  # fmt: skip
+def _result(parts: dict[str, Any]) -> str:
+    rows = []
+    for name, part in parts.items():
+        one = part["rows"][0]
+        for row in part["rows"]:
+            change = row["objective"] / one["objective"] - 1
+            rows.append(
+                [
+                    name,
+                    row["shards"],
+                    f"{row['objective']:.5f}",
+                    f"{change:+.3%}",
+                    f"{row['auc']:.4f}",
+                    f"{row['auc'] - one['auc']:+.4f}",
+                ]  # fmt: skip
+            )
+    table = markdown(["network", "shards", "objective", "against one", "AUC of hidden nodes", "against one"], rows)
+    iterations = ", ".join(f"{name} {part['n_iters']:,}" for name, part in parts.items())
     return (
-        f"Time of an iteration, {rates['nodes']:,} nodes and words, {rates['words_a_node']:.0f} words a node:\n\n"
-        f"{table}\n\n"
-        f"A round through the scheduler costs {overhead_ms:.1f} ms, whatever the batch. A triplet takes one process "
-        f"{one:.2f} us. On a cluster a worker judges its share of them, {judge:.2f} us each, and adds every violated "
-        f"one ({share:.0%} of all), {add:.2f} us each, because the totals are everywhere. So however many workers "
-        f"there are, they are at most {one:.2f} / ({share:.2f} x {add:.2f}) = {one / (share * add):.1f} times as fast "
-        "as one process; fewer violations raise the limit. By that arithmetic:\n\n"
-        f"{batches}\n\n"
-        "A batch of 10, the default, never pays: use threads, or fit settings side by side with `select`."
+        f"The same triplets are drawn; which of them are violated differs a little. Iterations of {BATCH}: {iterations}."
+        f"\n\n{table}"
+    )
+
+
+def _rule() -> str:
+    return (
+        "Use 8 shards for every thread or worker: shards of a round then end together, and a fit that stops in the "
+        "middle of a round keeps all threads busy. A fit of less than a second gains nothing. With 16 shards or fewer "
+        "the result is that of one within noise; with 64, a fit should have some millions of triplets. The bits depend "
+        "on the number of shards and on nothing else, so choose it once, for the largest machine that will be used."
+    )
+
+
+def _workers(parts: dict[str, Any], exchange: dict[str, float]) -> str:
+    rows = [
+        [
+            name, part["shards"], f"{part['one_process_s']:.1f}", f"{part['two_workers_s']:.1f}", f"{part['times']:.2f}",
+            part["rounds"], f"{part['bytes'] / 1e6:,.0f}", _yes(part["same_bits"]),
+        ]
+        for name, part in parts.items()
+    ]  # fmt: skip
+    header = [
+        "network",
+        "shards",
+        "one process, s",
+        "two workers, s",
+        "times as fast",
+        "rounds",
+        "MB sent",
+        "same bits",
+    ]
+    costs = ", ".join(f"{seconds * 1e3:.0f} ms with {int(d):,} features" for d, seconds in exchange.items())
+    return (
+        f"{markdown(header, rows)}\n\nBeside its run, a shard costs the driver {costs}. Rounds that take less time than "
+        "that are run by the driver itself, so a cluster that cannot help costs next to nothing, and a warning says so."
+    )
+
+
+def rounds(n_triplets: int, n_shards: int) -> Iterator[tuple[int, int]]:
+    """Yield (triplets before it, triplets of a shard) for the warm-up, whose shard is all of it, and for every round."""
+    per_merge = ENTRIES_PER_TRIPLET["diagonal"] * BATCH
+    t, last = n_shards * max(WARM_UP, max(4, n_shards // 4) * -(-FEATURES // per_merge)), n_triplets // BATCH
+    yield 0, min(t, last) * BATCH
+    while t < last:
+        share = max(4, min(n_shards // 4, n_shards * NOISY_TRIPLETS // (t * BATCH)))
+        size = max(1, min(t // (share * n_shards), SHARD_TRIPLETS["diagonal"] // BATCH, (last - t) // n_shards))
+        yield t * BATCH, size * BATCH
+        t += n_shards * size
+
+
+def projected(n_triplets: int, n_workers: int, n_shards: int, us: float) -> tuple[float, int, int]:
+    """Return the seconds of a fit on workers of a core each, its rounds, and those that are given to the workers."""
+    exchange_s = EXCHANGE_S + 8 * FEATURES / EXCHANGE_BYTES_PER_S
+    (_, warm_up), *all_rounds = rounds(n_triplets, n_shards)
+    seconds, n_given = warm_up * us / 1e6, 0
+    for _, size in all_rounds:
+        shard_s = size * us / 1e6
+        here_s = n_shards * shard_s
+        # Sums that come while others still run are merged meanwhile; those of the last shards are not.
+        there_s = math.ceil(n_shards / n_workers) * shard_s * SLOWEST + min(n_shards, n_workers) * exchange_s
+        seconds, n_given = seconds + min(here_s, there_s), n_given + (there_s < here_s)
+    return seconds, len(all_rounds), n_given
+
+
+def _projection(results: dict[str, Any]) -> str:
+    us, rows = results["rate"]["us"], []
+    for n_workers, n_shards in PROJECTED:
+        row: list[Any] = [n_workers, n_shards]
+        for n_triplets in TRIPLETS:
+            seconds, n_rounds, n_given = projected(n_triplets, n_workers, n_shards, us)
+            row.append(f"{n_triplets * us / 1e6 / seconds:.1f} ({n_given} of {n_rounds} rounds)")
+        rows.append(row)
+    header = ["workers", "shards", *(f"{n:.0e} triplets".replace("e+", "e") for n in TRIPLETS)]
+    exchange_ms = (EXCHANGE_S + 8 * FEATURES / EXCHANGE_BYTES_PER_S) * 1e3
+    return (
+        f"Projected, times as fast as one process, for {FEATURES:,} features and {us:.2f} us a triplet "
+        f"({results['rate']['nodes']:,} nodes, measured on one core):\n\n{markdown(header, rows)}\n\n"
+        "The arithmetic: the warm-up and all rounds that do not pay take the time of one process. Of the other rounds, "
+        f"each takes shards / workers times a shard, {SLOWEST - 1:.0%} more for the slowest one, and {exchange_ms:.0f} ms "
+        f"for every shard that comes last: {EXCHANGE_S * 1e3:.0f} ms of the driver and its totals at "
+        f"{EXCHANGE_BYTES_PER_S / 1e6:.0f} MB a second. Where few features change, less is sent."
     )
 
 
@@ -105,52 +160,20 @@ def _select(figures: dict[str, Any]) -> str:
     )
 
 
-def _memory(rates: dict[str, Any], taken: int) -> str:
-    n_nodes, file_mb = rates["nodes"], rates["file_bytes"] / 1e6
-    sources_gb = BILLION * LINKS * 4 / 1e9
-    per_node = (taken - rates["totals_bytes"]) / n_nodes
+def _billion(results: dict[str, Any]) -> str:
+    rate, taken = results["rate"], results["worker_bytes"]
+    n_nodes, file_mb, us = rate["nodes"], rate["file_bytes"] / 1e6, rate["us"]
+    per_node = max(0.0, taken - 3 * 8 * n_nodes) / n_nodes  # totals, as the network has a feature for every node
+    hours = [projected(10 * BILLION, n, s, us)[0] / 3600 for n, s in ((1, 16), (16, 64), (64, 64))]
     return (
-        f"A billion nodes with {WORDS} words and {LINKS} links each, over a vocabulary of a million words:\n\n"
+        "50 features and 10 links a node, over a vocabulary of 100,000:\n\n"
         f"- **File**: {file_mb:,.0f} MB for {n_nodes:,} nodes, so {file_mb * BILLION / n_nodes / 1e3:,.0f} GB. It is "
-        "mapped, not read: a worker holds as much of it as memory is free, and workers can share it on a common disk.\n"
-        f"- **Memory that is not mapped**: a worker on the network measured took {taken / 1e6:,.0f} MB besides the "
-        f"mapping: {per_node:,.0f} bytes a node, and the totals. So about {per_node * BILLION / 1e9:,.0f} GB. Which "
-        f"node each link leaves, 4 bytes a link or {sources_gb:,.0f} GB, is written to a file when a fit starts, and "
-        "mapped too.\n"
-        "- **Totals**: a million words times 8 bytes, 8 MB a metric, whatever the number of nodes. A worker that joins "
-        "late is sent that much.\n"
-        "- **Indices**: nodes are numbered in 32 bits up to 2,147,483,647; links and words are counted in 64."
-    )
-
-
-def _time(rates: dict[str, Any], overhead_ms: float) -> str:
-    n_iters = TRIPLETS // BATCH
-    rows = []
-    for n_workers in WORKERS:
-        ms = iteration_ms(rates, overhead_ms, BATCH, n_workers)
-        exchanged = (n_workers + 1) * BATCH / 8
-        rows.append(
-            [
-                n_workers,
-                f"{ms:.0f}",
-                f"{BATCH / ms / 1e3:.2f}",
-                f"{exchanged / 1e6:.2f}",
-                f"{exchanged / GIGABIT_BYTES * 1e3:.0f}",
-                f"{n_iters * (ms + exchanged / GIGABIT_BYTES * 1e3) / 3.6e6:.1f}",
-            ]
-        )
-    table = markdown(
-        ["workers", "ms an iteration", "million triplets/s", "MB exchanged", "ms for that at 1 Gbit/s", "hours in all"],
-        rows,
-    )
-    reads = READS * BATCH / iteration_ms(rates, overhead_ms, BATCH, 16) * 1e3 / 16
-    judge, add, share = rates["judge_us"], rates["add_us"], rates["violated_share"]
-    return (
-        f"**Time**, for ten triplets a node: {TRIPLETS:,} triplets are {n_iters:,} iterations of {BATCH:,}. An "
-        f"iteration takes {overhead_ms:.1f} ms + {BATCH:,} x ({judge:.2f} us / workers + {share:.2f} x {add:.2f} us). "
-        f"A request carries a bit for every triplet, {BATCH // 8:,} bytes, to every worker, and as many come back from "
-        f"all of them together, through the scheduler.\n\n{table}\n\n"
-        f"These rates were measured on {rates['nodes']:,} nodes in memory. Where the file is larger than a worker's "
-        f"memory, a triplet costs about {READS} reads of a page instead: to keep 16 workers at the speed above, each "
-        f"disk would have to do {reads:,.0f} reads a second, or memory to hold most of the file. That was not measured."
+        "mapped: a worker holds the part of it for which memory is free, and workers share it on a common disk.\n"
+        f"- **Memory that is not mapped**: {taken / 1e6:,.0f} MB for the network measured, of it about {per_node:,.0f} "
+        f"bytes a node, so about {per_node * BILLION / 1e9:,.0f} GB for a billion. Where links start, 4 bytes a link or "
+        "40 GB, is written to a file when a fit starts, and mapped too.\n"
+        "- **Totals**: 0.8 MB a metric, for any number of nodes; a worker has three of them.\n"
+        f"- **Time** for ten triplets a node, 10 billion, at {us:.2f} us: {hours[0]:.1f} h in one process, "
+        f"{hours[1]:.2f} h on 16 workers, {hours[2]:.2f} h on 64. These rates hold while rows come from memory. Where "
+        "the file is larger than memory, a triplet costs about 8 reads of a page instead; that was not measured."
     )

@@ -111,7 +111,7 @@ def speed_table(core: dict[str, Any], speed: dict[str, Any]) -> str:
             f"packages and {1 / cases['200,000 x 100,000 x 60']['ratio']:.2f} times on 200,000 nodes with 100,000 "
             f"words, and gives the same bits. A triplet takes {small['us']:.2f} us on 10,000 nodes with 10,000 words "
             f"and {large['us']:.2f} us on a million of each: what grows is cache misses. Two threads are "
-            f"{min(together):.1f} to {max(together):.1f} times as fast as one in batches of 1,000 and more. Links of "
+            f"{min(together):.2f} to {max(together):.2f} times as fast as one, in batches of 10 to 1,000. Links of "
             f"{auc['hidden nodes']:,} hidden packages are ranked among all, and their AUC taken, in "
             f"{auc['seconds for all']['fastspml, two threads']:.0f} s on two threads.",
             f"A fit on a million nodes takes {memory['fit_growth_mb']:.0f} MB beside the network's "

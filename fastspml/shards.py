@@ -8,10 +8,10 @@ The state of a fit is a sum, so parts of it can be computed apart and added. Wit
    P + (V0 + R D) / (reg (t0 + R s)), R = 3/4 K: it assumes that three quarters of all shards find what it finds, and
    that the others find what keeps the metric where it was. It keeps W = V0 + R D.
 3. Merge: V = V0 + D_0 + ... + D_(K-1), in that order; t = t0 + K m. Metrics are projected if that is due at t.
-4. K m = t0 / S, where S = 4, or K / 4 for more than 16 shards; at most SHARD_TRIPLETS in a shard.
+4. K m = t0 / S, at most SHARD_TRIPLETS in a shard. S is 4; for more than 16 shards it is K / 4 in the beginning.
 
-What a shard finds in few iterations, times R, is noise: about sqrt(R^2 / (K S)) times that of one stream, for any t0; S
-bounds it. R below K / 2 would be unstable: shards that do not see what the others do all go too far together.
+What a shard finds in few iterations, times R, is noise: about sqrt(R^2 / (K S)) times that of one stream, which falls as
+t0 grows. S bounds it. R below K / 2 would be unstable: shards that do not see the others all go too far together.
 
 A fit that ends in the middle of a round has the sum of its iterations: V0, the shards before, and a part of one. That
 part is kept, so that more iterations give the bits of one longer fit. Which thread or machine runs a shard, and when,
@@ -38,7 +38,8 @@ from fastspml.stream import run_next_chunk
 from fastspml.workspace import Workspace
 
 WARM_UP = 16  # iterations of one stream for every shard, at least
-SHARD_TRIPLETS = {"diagonal": 2_000_000, "full": 30_000}  # of a shard in a round, at most: about a second
+NOISY_TRIPLETS = 2**20  # for every shard: then its noise is too small to matter, and rounds can be longer
+SHARD_TRIPLETS = {"diagonal": 10_000_000, "full": 100_000}  # of a shard in a round, at most: some seconds
 ENTRIES_PER_TRIPLET = {"diagonal": 512, "full": 8192}  # merged in the time of a triplet, or less
 HEARTBEAT_S = 0.25  # between yields while a shard is awaited, so that signals are answered
 
@@ -70,16 +71,17 @@ def _clock(state: State) -> int:
     return min(state.clock(column) for column in range(len(state.ahead)))
 
 
-def _round_share(n_shards: int) -> int:
+def _round_share(problem: Problem, clock: int) -> int:
     """Return S: a round has one iteration for S before it."""
-    return max(4, n_shards // 4)
+    needed = problem.n_shards * NOISY_TRIPLETS // (clock * problem.n_triplets)
+    return max(4, min(problem.n_shards // 4, needed))
 
 
 def first_round(problem: Problem, n_entries: int) -> int:
     """Return the length of the warm-up for n_entries totals: until a shard takes longer than its merge."""
     merged_per_iteration = ENTRIES_PER_TRIPLET[_form(problem)] * problem.n_triplets
     least_size = -(-n_entries // merged_per_iteration)
-    return problem.n_shards * max(WARM_UP, _round_share(problem.n_shards) * least_size)
+    return problem.n_shards * max(WARM_UP, _round_share(problem, clock=1) * least_size)
 
 
 def stream_end(problem: Problem, state: State, until: int) -> int:
@@ -92,7 +94,7 @@ def stream_end(problem: Problem, state: State, until: int) -> int:
 def round_size(problem: Problem, clock: int) -> int:
     """Return m, the iterations of a shard in a round that begins after `clock` iterations."""
     most = max(1, SHARD_TRIPLETS[_form(problem)] // problem.n_triplets)
-    return max(1, min(clock // (_round_share(problem.n_shards) * problem.n_shards), most))
+    return max(1, min(clock // (_round_share(problem, clock) * problem.n_shards), most))
 
 
 def begin_or_end_round(problem: Problem, state: State) -> None:

@@ -123,6 +123,12 @@ def test_rounds_grow_with_what_is_known():
     assert rounds_of(fs.SPML(shards=1, n_iters=500), small_network()) == []
 
 
+def test_rounds_of_many_shards_are_short_while_noise_matters(monkeypatch):
+    monkeypatch.setattr(shards, "NOISY_TRIPLETS", 1000)
+    # 64 x 1000 triplets over 10,240, 11,000 ... 16,000: S falls from 6 to 4.
+    assert rounds_of(fs.SPML(shards=64, n_iters=1800), small_network()) == [(1024, 2), (1152, 3), (1344, 5), (1664, 6)]
+
+
 def test_a_shard_has_at_most_a_fixed_number_of_triplets(monkeypatch):
     monkeypatch.setitem(shards.SHARD_TRIPLETS, "diagonal", 50)
     assert rounds_of(fs.SPML(shards=2, n_iters=62), small_network()) == [(32, 4), (40, 5), (50, 5), (60, 5)]
