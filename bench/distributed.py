@@ -161,15 +161,14 @@ def exchange(n_features: int, n_rounds: int) -> float:
     network = networks.planted(2_000, n_features, 50)
     model = fs.SPML(n_iters=10**9, batch_size=10, shards=16)
     taken: list[float] = []
-    with every_round_on_workers():
-        with distributed.cluster("local:1") as client:
+    with every_round_on_workers(), distributed.cluster("local:1") as client:
 
-            def progress(record: fs.Progress) -> bool:
-                if model.state_.round is not None and len(record.violations):
-                    taken.append(time.perf_counter())
-                return len(taken) > 16 * n_rounds
+        def progress(record: fs.Progress) -> bool:
+            if model.state_.round is not None and len(record.violations):
+                taken.append(time.perf_counter())
+            return len(taken) > 16 * n_rounds
 
-            distributed.fit(model, network, client, progress)
+        distributed.fit(model, network, client, progress)
     return median(np.diff(taken[16:]))
 
 
@@ -189,18 +188,17 @@ def rate(path: Path, n_iters: int) -> dict[str, Any]:
 def worker_memory(path: Path, small: Path) -> int:
     """Return the memory, besides the mapped file, that a worker takes for a fit, less that for a tiny network."""
     taken: list[int] = []
-    with every_round_on_workers():
-        with distributed.cluster("local:1") as client:
-            for file in (small, path):
-                seen: list[int] = []
+    with every_round_on_workers(), distributed.cluster("local:1") as client:
+        for file in (small, path):
+            seen: list[int] = []
 
-                def look(record: fs.Progress, seen: list[int] = seen) -> bool:
-                    if record.iteration > 17_000:
-                        seen.extend(client.run(_anonymous_bytes).values())
-                    return bool(seen)
+            def look(record: fs.Progress, seen: list[int] = seen) -> bool:
+                if record.iteration > 17_000:
+                    seen.extend(client.run(_anonymous_bytes).values())
+                return bool(seen)
 
-                distributed.fit(fs.SPML(n_iters=10**6, shards=2), file, client, look)
-                taken.append(seen[0])
+            distributed.fit(fs.SPML(n_iters=10**6, shards=2), file, client, look)
+            taken.append(seen[0])
     return taken[1] - taken[0]
 
 

@@ -31,7 +31,7 @@ def page(results: dict[str, Any]) -> str:
             "## How many shards",
             _rule(),
             "## The same bits",
-            markdown(["compared with one thread", "same bits"], [[k, _yes(v)] for k, v in results["same bits"].items()]),
+            markdown(["compared with one thread", "same bits"], _same_bits(results["same bits"])),
             "## Two workers",
             _workers(results["workers"], results["exchange"]),
             "## More workers",
@@ -42,6 +42,10 @@ def page(results: dict[str, Any]) -> str:
             _billion(results),
         ]
     ) + "\n"  # fmt: skip
+
+
+def _same_bits(found: dict[str, bool]) -> list[list[str]]:
+    return [[name, _yes(value)] for name, value in found.items()]
 
 
 def _yes(value: bool) -> str:
@@ -62,13 +66,13 @@ def _result(parts: dict[str, Any]) -> str:
                     f"{change:+.3%}",
                     f"{row['auc']:.4f}",
                     f"{row['auc'] - one['auc']:+.4f}",
-                ]  # fmt: skip
+                ]
             )
     table = markdown(["network", "shards", "objective", "against one", "AUC of hidden nodes", "against one"], rows)
     iterations = ", ".join(f"{name} {part['n_iters']:,}" for name, part in parts.items())
     return (
-        f"The same triplets are drawn; which of them are violated differs a little. Iterations of {BATCH}: {iterations}."
-        f"\n\n{table}"
+        f"The same triplets are drawn; which of them are violated differs a little. Iterations of {BATCH}: "
+        f"{iterations}.\n\n{table}"
     )
 
 
@@ -84,8 +88,8 @@ def _rule() -> str:
 def _workers(parts: dict[str, Any], exchange: dict[str, float]) -> str:
     rows = [
         [
-            name, part["shards"], f"{part['one_process_s']:.1f}", f"{part['two_workers_s']:.1f}", f"{part['times']:.2f}",
-            part["rounds"], f"{part['bytes'] / 1e6:,.0f}", _yes(part["same_bits"]),
+            name, part["shards"], f"{part['one_process_s']:.1f}", f"{part['two_workers_s']:.1f}",
+            f"{part['times']:.2f}", part["rounds"], f"{part['bytes'] / 1e6:,.0f}", _yes(part["same_bits"]),
         ]
         for name, part in parts.items()
     ]  # fmt: skip
@@ -101,13 +105,13 @@ def _workers(parts: dict[str, Any], exchange: dict[str, float]) -> str:
     ]
     costs = ", ".join(f"{seconds * 1e3:.0f} ms with {int(d):,} features" for d, seconds in exchange.items())
     return (
-        f"{markdown(header, rows)}\n\nBeside its run, a shard costs the driver {costs}. Rounds that take less time than "
-        "that are run by the driver itself, so a cluster that cannot help costs next to nothing, and a warning says so."
+        f"{markdown(header, rows)}\n\nBeside its run, a shard costs the driver {costs}. The driver itself runs rounds "
+        "that take less time than that, so a cluster that cannot help costs next to nothing; a warning says so."
     )
 
 
 def rounds(n_triplets: int, n_shards: int) -> Iterator[tuple[int, int]]:
-    """Yield (triplets before it, triplets of a shard) for the warm-up, whose shard is all of it, and for every round."""
+    """Yield (triplets before it, triplets of a shard) for the warm-up, which is one shard, and for every round."""
     per_merge = ENTRIES_PER_TRIPLET["diagonal"] * BATCH
     t, last = n_shards * max(WARM_UP, max(4, n_shards // 4) * -(-FEATURES // per_merge)), n_triplets // BATCH
     yield 0, min(t, last) * BATCH
@@ -146,8 +150,8 @@ def _projection(results: dict[str, Any]) -> str:
         f"Projected, times as fast as one process, for {FEATURES:,} features and {us:.2f} us a triplet "
         f"({results['rate']['nodes']:,} nodes, measured on one core):\n\n{markdown(header, rows)}\n\n"
         "The arithmetic: the warm-up and all rounds that do not pay take the time of one process. Of the other rounds, "
-        f"each takes shards / workers times a shard, {SLOWEST - 1:.0%} more for the slowest one, and {exchange_ms:.0f} ms "
-        f"for every shard that comes last: {EXCHANGE_S * 1e3:.0f} ms of the driver and its totals at "
+        f"each takes shards / workers times a shard, {SLOWEST - 1:.0%} more for the slowest one, and {exchange_ms:.0f} "
+        f"ms for every shard that comes last: {EXCHANGE_S * 1e3:.0f} ms of the driver and its totals at "
         f"{EXCHANGE_BYTES_PER_S / 1e6:.0f} MB a second. Where few features change, less is sent."
     )
 
@@ -169,9 +173,9 @@ def _billion(results: dict[str, Any]) -> str:
         "50 features and 10 links a node, over a vocabulary of 100,000:\n\n"
         f"- **File**: {file_mb:,.0f} MB for {n_nodes:,} nodes, so {file_mb * BILLION / n_nodes / 1e3:,.0f} GB. It is "
         "mapped: a worker holds the part of it for which memory is free, and workers share it on a common disk.\n"
-        f"- **Memory that is not mapped**: {taken / 1e6:,.0f} MB for the network measured, of it about {per_node:,.0f} "
-        f"bytes a node, so about {per_node * BILLION / 1e9:,.0f} GB for a billion. Where links start, 4 bytes a link or "
-        "40 GB, is written to a file when a fit starts, and mapped too.\n"
+        f"- **Memory that is not mapped**: {taken / 1e6:,.0f} MB for the network measured, about {per_node:,.0f} bytes "
+        f"of it a node, so about {per_node * BILLION / 1e9:,.0f} GB for a billion. Where links start, 4 bytes a link "
+        "or 40 GB, is written to a file when a fit starts, and mapped too.\n"
         "- **Totals**: 0.8 MB a metric, for any number of nodes; a worker has three of them.\n"
         f"- **Time** for ten triplets a node, 10 billion, at {us:.2f} us: {hours[0]:.1f} h in one process, "
         f"{hours[1]:.2f} h on 16 workers, {hours[2]:.2f} h on 64. These rates hold while rows come from memory. Where "

@@ -53,7 +53,7 @@ from fastspml.store import file_checksum, read_networks
 
 logger = logging.getLogger(__name__)
 
-EXCHANGE_S = 0.01  # of the driver for every shard, and
+EXCHANGE_S = 0.005  # of the driver for every shard, and
 EXCHANGE_BYTES_PER_S = 1e8  # for what a shard sends back; both measured on loopback (bench.distributed)
 PATIENCE_S = 10.0  # to wait for a shard, or
 PATIENCE = 4  # times as long as shards take, before the driver runs it itself

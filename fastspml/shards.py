@@ -10,8 +10,8 @@ The state of a fit is a sum, so parts of it can be computed apart and added. Wit
 3. Merge: V = V0 + D_0 + ... + D_(K-1), in that order; t = t0 + K m. Metrics are projected if that is due at t.
 4. K m = t0 / S, at most SHARD_TRIPLETS in a shard. S is 4; for more than 16 shards it is K / 4 in the beginning.
 
-What a shard finds in few iterations, times R, is noise: about sqrt(R^2 / (K S)) times that of one stream, which falls as
-t0 grows. S bounds it. R below K / 2 would be unstable: shards that do not see the others all go too far together.
+What a shard finds in few iterations, times R, is noise: about sqrt(R^2 / (K S)) times that of one stream, which falls
+as t0 grows. S bounds it. R below K / 2 would be unstable: shards that do not see the others all go too far together.
 
 A fit that ends in the middle of a round has the sum of its iterations: V0, the shards before, and a part of one. That
 part is kept, so that more iterations give the bits of one longer fit. Which thread or machine runs a shard, and when,
