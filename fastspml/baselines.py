@@ -8,7 +8,7 @@ U-SPML, `MTSPML` its MT-SPML. With weighting=None attributes are taken as they a
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
@@ -19,13 +19,11 @@ from fastspml.csr import as_kernel_csr
 from fastspml.kernels import ranking
 from fastspml.learner import check_number
 from fastspml.metric import Metric
-from fastspml.network import Network, as_networks, check_same_features
+from fastspml.network import Network, Networks, as_networks, check_same_features
 from fastspml.scoring import RanksByMetric
 from fastspml.spml import SPML
-from fastspml.state import Progress
+from fastspml.state import ProgressCall
 from fastspml.weighting import Weighting, as_weighting
-
-ProgressCall = Callable[[Progress], Any]
 
 # LIBLINEAR stops where no pair's margin is off by more than this share of it, or after so many sweeps over the pairs.
 # A hundredth of it changed no AUC on the Wikipedia articles of the paper by .0005 (C up to 1), and took far longer.
@@ -67,7 +65,7 @@ class Euclid(Parameters, RanksByMetric):
 
     weighting: str | Weighting | None = "none"
 
-    def fit(self, networks: Network | Sequence[Network], progress: ProgressCall | None = None) -> Euclid:
+    def fit(self, networks: Networks, progress: ProgressCall | None = None) -> Euclid:
         """Fit the weighting."""
         self.metric_ = _plain_metric(as_networks(networks), self.weighting)
         return self
@@ -88,7 +86,7 @@ class CosineTfidf(Euclid):
 class Popularity(Parameters):
     """The number of training links that a node receives, whoever asks; nodes not trained on have none."""
 
-    def fit(self, networks: Network | Sequence[Network], progress: ProgressCall | None = None) -> Popularity:
+    def fit(self, networks: Networks, progress: ProgressCall | None = None) -> Popularity:
         """Count the links of training networks, task by task."""
         self.counts_: dict[str, dict[Any, int]] = {}
         for network in _tasks(networks):
@@ -113,7 +111,7 @@ class SingleTaskSPML(Parameters, RanksByMetric):
         """Return the parameters of `SPML` by name."""
         return dict(self.params)
 
-    def fit(self, networks: Network | Sequence[Network], progress: ProgressCall | None = None) -> SingleTaskSPML:
+    def fit(self, networks: Networks, progress: ProgressCall | None = None) -> SingleTaskSPML:
         """Learn task by task."""
         self.models_ = {network.name: SPML(**self.params).fit(network, progress) for network in _tasks(networks)}
         return self
@@ -159,7 +157,7 @@ class PairSVM(Parameters):
 
     _is_joint: ClassVar[bool] = True  # whether all tasks are one problem
 
-    def fit(self, networks: Network | Sequence[Network], progress: ProgressCall | None = None) -> Self:
+    def fit(self, networks: Networks, progress: ProgressCall | None = None) -> Self:
         """Learn from networks; return self. LIBLINEAR tells nothing on its way, so progress is never called."""
         self._check_params()
         networks = _tasks(networks)
@@ -382,7 +380,7 @@ def _plain_metric(networks: Sequence[Network], weighting: str | Weighting | None
     )
 
 
-def _tasks(networks: Network | Sequence[Network]) -> list[Network]:
+def _tasks(networks: Networks) -> list[Network]:
     """Return a list of networks, and refuse two of one name: scores are asked for by name."""
     networks = as_networks(networks)
     names = [network.name for network in networks]

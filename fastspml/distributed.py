@@ -20,7 +20,7 @@ import uuid
 import warnings
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -30,12 +30,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from fastspml.cluster import hold
-from fastspml.kernels import training
 from fastspml.kernels.arguments import Sums
 from fastspml.learner import Learner
-from fastspml.network import Network
+from fastspml.network import Network, Networks
 from fastspml.problem import Prepared, Problem, lay_out
+from fastspml.selection import hold
 from fastspml.shards import (
     HEARTBEAT_S,
     Runner,
@@ -48,7 +47,7 @@ from fastspml.shards import (
     threads,
 )
 from fastspml.stack import MOST_COPIED_BYTES
-from fastspml.state import Progress, Round, State
+from fastspml.state import ProgressCall, Round, State, make_sums
 from fastspml.store import file_checksum, read_networks
 
 logger = logging.getLogger(__name__)
@@ -60,14 +59,10 @@ PATIENCE = 4  # times as long as shards take, before the driver runs it itself
 KEPT_RUNS = 2  # fits that a worker keeps the networks of
 
 Fitted = TypeVar("Fitted", bound=Learner)
+Location = str | os.PathLike[str]
 
 
-def fit(
-    model: Fitted,
-    networks: Network | Sequence[Network] | str | os.PathLike[str],
-    client: Any,
-    progress: Callable[[Progress], Any] | None = None,
-) -> Fitted:
+def fit(model: Fitted, networks: Networks | Location, client: Any, progress: ProgressCall | None = None) -> Fitted:
     """Fit a model on the workers of a Dask cluster; return it, the same to the bit as from ``model.fit``.
 
     Parameters
@@ -85,18 +80,13 @@ def fit(
     return model.fit(opened, progress, runner(client, path))
 
 
-def resume(
-    model: Fitted,
-    networks: Network | Sequence[Network] | str | os.PathLike[str],
-    client: Any,
-    progress: Callable[[Progress], Any] | None = None,
-) -> Fitted:
+def resume(model: Fitted, networks: Networks | Location, client: Any, progress: ProgressCall | None = None) -> Fitted:
     """Continue a stopped or loaded fit on the workers of a Dask cluster; see `fit`."""
     opened, path = _opened(networks)
     return model.resume(opened, progress, runner(client, path))
 
 
-def runner(client: Any, path: str | os.PathLike[str] | None = None) -> Runner | None:
+def runner(client: Any, path: Location | None = None) -> Runner | None:
     """Return what `Learner.fit` takes as ``runner`` to work on a cluster; None, this process, without a client.
 
     ``path`` names the file that holds exactly the networks to be fitted, so that workers can map it.
@@ -242,11 +232,6 @@ class _Found(NamedTuple):
     elapsed_s: float
 
 
-def _without_arrays(n_metrics: int) -> Sums:
-    nothing = np.zeros((0, n_metrics))
-    return Sums(nothing, nothing, np.zeros(training.N_COUNTERS, dtype=np.int64), np.zeros(1))
-
-
 @cache
 def _package_digest() -> str:
     """Return a digest of all sources of fastspml."""
@@ -334,11 +319,6 @@ def _run_on_worker(run: str, recipe: _Recipe, start: _Start, shard: Shard) -> _F
     return _seat(run, recipe).run(start, shard)
 
 
-def _prepare_worker(run: str, recipe: _Recipe) -> None:
-    """Read the networks on a worker, before there is a shard to run."""
-    _seat(run, recipe)
-
-
 def _leave(run: str) -> None:
     """Forget a run, on a worker."""
     _LEFT.append(run)
@@ -352,16 +332,10 @@ class _Driver:
     """The process that keeps the model: sends totals, and gives shards to workers."""
 
     def __init__(
-        self,
-        client: Any,
-        problem: Problem,
-        state: State,
-        path: str | os.PathLike[str] | None,
-        until: int,
-        run_here: RunShards,
+        self, client: Any, problem: Problem, state: State, path: Location | None, until: int, run_here: RunShards
     ) -> None:
         self.client, self.problem, self.until, self.run_here = client, problem, until, run_here
-        self.run, self.bare = uuid.uuid4().hex, _without_arrays(len(state.ahead))
+        self.run, self.bare = uuid.uuid4().hex, make_sums(0, np.zeros((0, 1)), np.zeros((0, 1)), 0.0)
         prepared, path = problem.prepared, None if path is None else str(Path(path).resolve())
         counts: np.ndarray = np.zeros((0, problem.n_pools), dtype=np.int64)
         recipe = _Recipe(
@@ -374,28 +348,26 @@ class _Driver:
             prepared.weighting if path is not None else None,
         )
         self.recipe = hold(client, recipe)
-        self.prepared: Any = [
-            client.submit(_prepare_worker, self.run, self.recipe, pure=False, workers=[worker])
-            for worker in client.nthreads()
+        self.seats: Any = [  # taken before there is a shard to run
+            client.submit(_seat, self.run, self.recipe, pure=False, workers=[worker]) for worker in client.nthreads()
         ]
         self.sent: Round | None = None  # the last round that was sent
         self.iteration_s: float | None = None  # of one thread, as measured
         self.has_warned = False
 
-    def run_shards(self, state: State, shards: Sequence[Shard]) -> Iterator[State | None]:
+    def run_shards(self, state: State, round: Round, shards: Sequence[Shard]) -> Iterator[State | None]:
         """Run shards on the cluster or, if that takes longer, here."""
-        assert state.round is not None
-        if not self._pays(state, len(shards), state.round.size):
+        if not self._pays(state, len(shards), round.size):
             began, n_iters = time.perf_counter(), sum(shard.last - shard.start for shard in shards)
-            yield from self.run_here(state, shards)
+            yield from self.run_here(state, round, shards)
             self.iteration_s = (time.perf_counter() - began) / n_iters
             self._warn_if_idle(state)
             return
-        yield from self._run_there(state, state.round, shards)
+        yield from self._run_there(state, round, shards)
 
     def leave(self) -> None:
         """Let the workers forget the run."""
-        self.recipe = self.prepared = None
+        self.recipe = self.seats = None
         with suppress(OSError, TimeoutError, CancelledError):
             self.client.run(_leave, self.run, on_error="ignore")
 
@@ -439,7 +411,7 @@ class _Driver:
                         continue
                     logger.warning("no worker has run a shard in time; this process runs it itself.")
                     future.cancel()
-                    yield from self.run_here(state, [shard])
+                    yield from self.run_here(state, round, [shard])
                 except distributed.KilledWorker as error:
                     raise ChildProcessError(
                         "workers died one after another, each with the same shard; have they enough memory?"

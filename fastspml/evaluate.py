@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fastspml import scanning
+from fastspml.checks import check_positive_integer
 from fastspml.csr import as_kernel_csr
 from fastspml.kernels import ranking
 from fastspml.metric import Metric
@@ -81,8 +82,7 @@ class HiddenLinks:
 
     def quality(self, scorer: Metric | Scorer | Any, k: int = 10, n_threads: int = 1) -> LinkQuality:
         """Rank all candidates for each of the nodes, and compare with the node's links."""
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-            raise ValueError(f"k must be a positive integer, got {k!r}.")
+        check_positive_integer("k", k)
         if isinstance(scorer, (Metric, RanksByMetric)) and self.network.is_mapped:
             metric = metric_of(scorer, self.network)
             quality = scanning.link_quality(metric, self.network, self.nodes, self._is_candidate, k, n_threads)

@@ -1,24 +1,24 @@
-"""Growing data: a trained model goes on when nodes, links and words have come up, without starting again.
+"""Growing data: training continues on networks with new nodes, links and features.
 
-What is learned are totals V over features; nodes leave no trace but in them. So new nodes need nothing, and a new word
-gets a total of zero, which is its prior weight.
+The state holds totals over features and nothing about nodes. So new nodes need nothing, and a new feature gets a total
+of zero, which is its prior weight.
 """
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
+from fastspml.checks import check_positive_integer
 from fastspml.kernels.arguments import Sums
 from fastspml.learner import Learner
-from fastspml.network import Network, align_vocabulary, as_networks, check_same_features
+from fastspml.network import Network, Networks, align_vocabulary, as_networks, check_same_features
 from fastspml.problem import Prepared
-from fastspml.state import Progress, State
+from fastspml.state import ProgressCall, State
 from fastspml.weighting import Weighting
 
 GrowingSelf = TypeVar("GrowingSelf", bound="GrowingLearner")
@@ -26,37 +26,32 @@ GrowingSelf = TypeVar("GrowingSelf", bound="GrowingLearner")
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GrowingLearner(Learner):
-    """A learner that goes on with networks that have grown."""
+    """A learner that can continue on networks that have grown."""
 
     def partial_fit(
-        self: GrowingSelf,
-        networks: Network | Sequence[Network],
-        n_iters: int | None = None,
-        progress: Callable[[Progress], Any] | None = None,
+        self: GrowingSelf, networks: Networks, n_iters: int | None = None, progress: ProgressCall | None = None
     ) -> GrowingSelf:
-        """Go on for so many more iterations, on networks that may have grown; return self.
+        """Run more iterations, on networks that may have grown; return self.
 
-        The iterations are numbered on, and the totals V kept: iteration t still steps by 1/(reg t). A model that was
-        not fitted yet is; one that `load_model` returned goes on from where it was saved.
+        Iterations are numbered on and totals are kept, so iteration t still steps by 1/(reg t). A model that is not
+        fitted yet is fitted; one from `load_model` continues where it was saved.
 
-        - On the networks of `fit`, the totals are those of one longer fit, bit for bit, for any number of threads.
-        - On other networks, exactly this is done: Algorithm 1 or 2, whose S changed at this iteration. What was
-          learned before keeps the share of the iterations that it had: after t0 iterations on the old S and t - t0 on
-          the new one, V / t is the mean subgradient of all of them. It is not what a new fit on the new networks gives;
-          it comes near to it as t grows beyond t0.
-        - Words are matched by name where both vocabularies are known; otherwise there must be as many features as
-          before, in the same order. New words follow the known ones, from their prior weight on.
-        - A weighting that was fitted (`weighting_`) stays as it is, or old and new attributes could not be compared.
-          Words that it has no weight for, which can be with "tfidf" or with words left out, are left out with a
-          warning that counts them; the other kinds take them.
+        - On the networks of `fit`, the totals are those of one longer fit, bit for bit.
+        - On other networks, it is Algorithm 1 or 2 whose S changed at this iteration: V / t stays the mean of all
+          subgradients, old and new. A new fit on the new networks gives another result; the difference shrinks as t
+          grows.
+        - Features are matched by name where both vocabularies are known; otherwise their number and order must be the
+          same. New features follow the known ones and start at their prior weight.
+        - `weighting_` stays as it was fitted, so that old and new attributes can be compared. Features that it has no
+          weight for (tf-idf, or features that were cut) are dropped, with a warning that counts them.
 
         Parameters
         ----------
-        networks : Network or list of them
-            For MTSPML the same tasks, by name and in the same order (`add_task` adds one); SPML takes any. They hold
-            all nodes to draw from, old ones too, unless those are to be drawn no more.
+        networks : Network or list of Network
+            All nodes to draw from, old ones included. For MTSPML the same tasks, in the same order; `add_task` adds
+            one.
         n_iters : int, optional
-            How many more; by default as many as the parameter of that name says.
+            Iterations to run; the parameter of that name by default.
         progress : as in `fit`
         """
         n_iters = self._more(n_iters)
@@ -68,8 +63,8 @@ class GrowingLearner(Learner):
         names = [network.name for network in prepared.networks]
         if not self._is_pooled and names != self.task_names_:
             raise ValueError(
-                f"the tasks of this model are {', '.join(self.task_names_)}; it can go on with those, in this order, "
-                f"got {', '.join(names)}. add_task adds a task."
+                f"the tasks of this model are {', '.join(self.task_names_)}, in this order, got {', '.join(names)}; "
+                "use add_task to add a task."
             )
         self._check_continues(len(names))
         self._take_in(prepared)
@@ -82,12 +77,11 @@ class GrowingLearner(Learner):
         """Return how many iterations are asked for."""
         self._check_params()
         n_iters = self.n_iters if n_iters is None else n_iters
-        if isinstance(n_iters, bool) or not isinstance(n_iters, (int, np.integer)) or n_iters < 1:
-            raise ValueError(f"n_iters must be a positive integer, got {n_iters!r}.")
+        check_positive_integer("n_iters", n_iters)
         return int(n_iters)
 
     def _match(self, networks: list[Network]) -> Prepared:
-        """Return networks as the model can go on with them: over its words and those that came up, weighted alike."""
+        """Return networks over the features of the model and new ones, weighted alike."""
         networks, weighting = match_words(networks, self.n_features_, self.vocabulary_, self.weighting_)
         if self.weighting_ is None:
             for network in networks:
@@ -96,14 +90,14 @@ class GrowingLearner(Learner):
                         f"{network.name!r} went through another weighting than what this model was trained on; weight "
                         "it with the same, fitted Weighting."
                     )
-        prepared = self._laid_out(networks, weighting, self.state_.columns)
+        prepared = self._continued(networks, weighting)
         if prepared.columns is not None:
             n_metrics = len(self.state_.ahead)
             self._check_memory(len(prepared.columns), n_metrics, n_metrics - 1)
         return prepared
 
     def _take_in(self, prepared: Prepared) -> None:
-        """Make room for the words that came up; which nodes were hidden before says nothing any more."""
+        """Make room for new features; which nodes were hidden before says nothing any more."""
         network = prepared.networks[0]
         self.state_ = grown_state(self.state_, network.n_features, prepared.columns)
         self.n_features_ = network.n_features
@@ -144,7 +138,7 @@ def match_words(
         if weighting is not None:
             weighting = copy.copy(weighting)
             weighting.n_features_ = len(words)
-    matched: dict[tuple[int, int], Network] = {}  # tasks that share their attributes go on sharing them
+    matched: dict[tuple[int, int], Network] = {}  # tasks that share their features still do
     result = []
     for network in networks:
         key = (id(network.features), id(network.vocabulary))

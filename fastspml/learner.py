@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import InitVar, dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from fastspml.checks import check_number, check_positive_integer, is_whole
 from fastspml.entries import projected, with_prior, without_prior
 from fastspml.kernels.arguments import Settings
 from fastspml.loop import train
 from fastspml.machine import available_memory, available_threads
 from fastspml.metric import DiagonalMetric, FullMetric, Metric
-from fastspml.network import Network, as_networks
+from fastspml.network import Network, Networks, as_networks
 from fastspml.problem import Prepared, Problem, lay_out, metric_of_totals
-from fastspml.scoring import RanksByMetric
+from fastspml.scoring import RanksByMetric, mean_hinge
 from fastspml.shards import Runner, threads
-from fastspml.state import Progress, State, new_state
+from fastspml.state import ProgressCall, State, new_state
 from fastspml.weighting import Weighting, as_weighting
 
 logger = logging.getLogger(__name__)
@@ -93,12 +94,7 @@ class Learner(RanksByMetric):
 
     # ---- training ----
 
-    def fit(
-        self: Self,
-        networks: Network | Sequence[Network],
-        progress: Callable[[Progress], Any] | None = None,
-        runner: Runner | None = None,
-    ) -> Self:
+    def fit(self: Self, networks: Networks, progress: ProgressCall | None = None, runner: Runner | None = None) -> Self:
         """Learn from networks; return self.
 
         ``progress`` is called with a `Progress` between chunks of iterations; returning True stops there. Partial
@@ -109,17 +105,18 @@ class Learner(RanksByMetric):
             pass
         return self
 
-    def prepare(self, networks: Network | Sequence[Network]) -> Prepared:
+    def prepare(self, networks: Networks) -> Prepared:
         """Weight the networks and lay them out, for any number of fits; see `stages`."""
         self._check_params()
         networks = as_networks(networks)
-        return self._laid_out(networks, None if self.weighting is None else as_weighting(self.weighting).fit(networks))
+        weighting = None if self.weighting is None else as_weighting(self.weighting).fit(networks)
+        return lay_out(networks, weighting, self._is_pooled, self.form == "full")
 
     def stages(
         self: Self,
         prepared: Prepared,
         iterations: Sequence[int],
-        progress: Callable[[Progress], Any] | None = None,
+        progress: ProgressCall | None = None,
         runner: Runner | None = None,
     ) -> Iterator[Self]:
         """Fit, and stop for a look after each of the numbers of iterations, ascending.
@@ -138,15 +135,12 @@ class Learner(RanksByMetric):
         return self._train(prepared, iterations, progress, runner)
 
     def resume(
-        self: Self,
-        networks: Network | Sequence[Network],
-        progress: Callable[[Progress], Any] | None = None,
-        runner: Runner | None = None,
+        self: Self, networks: Networks, progress: ProgressCall | None = None, runner: Runner | None = None
     ) -> Self:
         """Continue a stopped or loaded fit, on the same networks, until n_iters; the bits are those of one fit."""
         self._check_fitted()
         self._check_params()
-        prepared = self._laid_out(as_networks(networks), self.weighting_, self.state_.columns)
+        prepared = self._continued(as_networks(networks), self.weighting_)
         names = [network.name for network in prepared.networks]
         n_features = prepared.networks[0].n_features
         if n_features != self.n_features_ or names != self.task_names_:
@@ -176,11 +170,9 @@ class Learner(RanksByMetric):
                 f"shards={self.shards}."
             )
 
-    def _laid_out(
-        self, networks: list[Network], weighting: Weighting | None, known: np.ndarray | None = None
-    ) -> Prepared:
-        """Return the networks as this learner trains on them; see `lay_out`."""
-        return lay_out(networks, weighting, self._is_pooled, self.form == "full", known)
+    def _continued(self, networks: list[Network], weighting: Weighting | None) -> Prepared:
+        """Return networks laid out for a fit that continues."""
+        return lay_out(networks, weighting, self._is_pooled, self.form == "full", self.state_.columns)
 
     def _new_state(self, prepared: Prepared) -> State:
         n_tasks, columns = len(prepared.networks), prepared.columns
@@ -213,7 +205,7 @@ class Learner(RanksByMetric):
         self: Self,
         prepared: Prepared,
         stops: Sequence[int],
-        progress: Callable[[Progress], Any] | None,
+        progress: ProgressCall | None,
         runner: Runner | None = None,
     ) -> Iterator[Self]:
         """Run the iterations that are left, and make the learned attributes at each of the stops."""
@@ -281,6 +273,26 @@ class Learner(RanksByMetric):
         assert self.state_.columns is not None
         return FullMetric(part, self.state_.columns, self.n_features_, rest, **context)
 
+    @abstractmethod
+    def parts(self) -> list[Metric]:
+        """Return the learned metrics that are regularised, as `_regs` has them."""
+
+    def regulariser(self) -> float:
+        """Return the part of the objective that does not depend on networks."""
+        self._check_fitted()
+        n_tasks = len(self.task_names_)
+        weights = zip(self._regs(n_tasks), self._priors(n_tasks), self.parts(), strict=True)
+        return sum(reg / 2.0 * metric.sqnorm_from(prior) for reg, prior, metric in weights)
+
+    def objective(self, networks: Networks, n_triplets: int | None = None) -> float:
+        """Return (3) of the paper for SPML or (8) for MT-SPML: exactly, or with means over drawn triplets."""
+        value, networks = self.regulariser(), as_networks(networks)
+        if not self._is_pooled and len(networks) != len(self.task_names_):
+            raise ValueError(f"the model has {len(self.task_names_)} tasks, but {len(networks)} networks came.")
+        for q, pool in enumerate([networks] if self._is_pooled else [[network] for network in networks]):
+            value += mean_hinge(self.metric_for(q), pool, self.margin, self.seed, n_triplets)
+        return value
+
     # ---- checks ----
 
     def _check_fitted(self) -> None:
@@ -292,26 +304,13 @@ class Learner(RanksByMetric):
             raise ValueError(f"metric must be 'diagonal' or 'full', got {self.form!r}.")
         check_number("margin", self.margin)
         for name in ("n_iters", "batch_size", "shards", "n_threads"):
-            value = getattr(self, name)
-            if not _is_whole(value) or value < 1:
-                raise ValueError(f"{name} must be a positive integer, got {value!r}.")
-        if not _is_whole(self.seed) or not 0 <= self.seed < 2**64:
+            check_positive_integer(name, getattr(self, name))
+        if not is_whole(self.seed) or not 0 <= self.seed < 2**64:
             raise ValueError(f"seed must be an integer from 0 to 2**64 - 1, got {self.seed!r}.")
         every = self.projection
-        if every not in ("end", "every", "never") and (not _is_whole(every) or int(every) < 1):
+        if every not in ("end", "every", "never") and (not is_whole(every) or int(every) < 1):
             raise ValueError(f"projection must be 'end', 'every', 'never' or a positive integer, got {every!r}.")
         if not isinstance(self.average, (bool, np.bool_)):
             raise ValueError(f"average must be True or False, got {self.average!r}.")
         if self.weighting is not None:
             as_weighting(self.weighting)
-
-
-def check_number(name: str, value: Any) -> None:
-    """Refuse what is not a positive, finite number."""
-    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not is_number or not 0 < value < np.inf:
-        raise ValueError(f"{name} must be a positive number, got {value!r}.")
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

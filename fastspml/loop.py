@@ -6,30 +6,23 @@ Python is entered between chunks only. `fastspml.shards` has the method behind r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from fastspml import shards
 from fastspml.problem import Problem
 from fastspml.shards import Runner, RunShards
-from fastspml.state import Progress, State
-from fastspml.stream import run_next_chunk
-from fastspml.workspace import Workspace
+from fastspml.state import Progress, ProgressCall, State
+from fastspml.stream import Workspace, run_next_chunk
 
 
 def train(
-    problem: Problem,
-    state: State,
-    stops: Sequence[int],
-    progress: Callable[[Progress], Any] | None,
-    runner: Runner,
+    problem: Problem, state: State, stops: Sequence[int], progress: ProgressCall | None, runner: Runner
 ) -> Iterator[int]:
     """Run Algorithm 1 or 2, updating `state` in place; yield at each of the iterations in `stops`, ascending.
 
     `progress` is called whenever the state is whole; returning True ends the training at the next stop, early.
     """
-    started, seen, violated_share = time.perf_counter(), state.iteration, 0.0
-    is_stopped = False
+    started, seen, violated_share, is_stopped = time.perf_counter(), state.iteration, 0.0, False
     with runner(problem, state, stops[-1]) as run_shards:
         for stop in stops:
             for _ in steps(problem, state, stop, run_shards):
@@ -40,8 +33,8 @@ def train(
                     violated_share = float(violations.mean()) / int(problem.settings.batch_size)
                 seen = state.iteration
                 elapsed_s = time.perf_counter() - started
-                if progress(Progress(seen, stops[-1], elapsed_s, state.work, violations, violated_share)):
-                    is_stopped = True
+                is_stopped = progress(Progress(seen, stops[-1], elapsed_s, state.work, violations, violated_share))
+                if is_stopped:
                     break
             yield state.iteration
             if is_stopped:

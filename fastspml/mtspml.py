@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from fastspml.checks import check_number
 from fastspml.entries import pack
 from fastspml.growing import GrowingLearner
-from fastspml.learner import check_number
 from fastspml.loop import train
 from fastspml.metric import FullMetric, Metric
-from fastspml.network import Network, as_networks
-from fastspml.scoring import mean_hinge
+from fastspml.network import Network
 from fastspml.shards import threads
-from fastspml.state import Progress, State, make_sums, new_state
+from fastspml.state import ProgressCall, State, make_sums, new_state
 
 # Iterations with a frozen common metric are numbered from 1 on again, for the new task alone; under another seed they
 # do not draw what later iterations of all tasks will.
@@ -106,36 +104,33 @@ class MTSPML(GrowingLearner):
         n_iters: int | None = None,
         common: str = "frozen",
         task_reg: float | None = None,
-        progress: Callable[[Progress], Any] | None = None,
+        progress: ProgressCall | None = None,
     ) -> MTSPML:
-        """Learn one more task beside those that the model has, from its network alone; return self.
+        """Learn one more task from its network alone; return self.
 
-        The task's metric M_q starts at its prior, zero, and has a clock of its own: after k iterations it is
-        V_q / (task_reg k), so that it is not held down by iterations that it took no part in. Its first batch is judged
-        by the common metric alone.
+        The task's metric starts at its prior, zero, with a clock of its own: after k iterations it is
+        V_q / (task_reg k). Its first batch is evaluated at the common metric alone.
 
-        - common="frozen": minimises task_reg/2 ||M_q||^2 + the task's mean hinge under M_0 + M_q, over M_q, where M_0
-          is `common_metric_` as it is. The common metric and all other tasks stay as they are: bit for bit if diagonal,
-          and if full as far as an eigen-decomposition repeats. The model's iterations are not counted on.
-        - common="moving": Algorithm 2 goes on, with subgradients from the new task only. Iteration t steps the common
-          metric by 1/(common_reg t) on from the model's t. The metrics of the other tasks stay, but their
-          distances move with M_0, and nothing holds them to their own networks meanwhile.
+        - common="frozen": minimises task_reg/2 ||M_q||^2 + the task's mean hinge under M_0 + M_q over M_q. All other
+          metrics keep their bits (full ones as far as an eigen-decomposition repeats), and the model its iterations.
+        - common="moving": continues Algorithm 2 with subgradients of the new task only. Iteration t steps the common
+          metric by 1/(common_reg t). The other tasks' metrics stay, but their distances move with M_0.
 
-        To train all tasks together from then on, call `partial_fit` with all networks, the new one last; each metric
-        goes on with its own clock. New words are taken in as `partial_fit` does.
+        Afterwards `partial_fit` on all networks, the new one last, trains all tasks together, each by its own clock. A
+        round of shards that is under way ends here. New features are handled as in `partial_fit`.
 
         Parameters
         ----------
         network : Network
             Its name must be new.
         n_iters : int, optional
-            By default as many as the parameter of that name says.
+            Iterations to run; the parameter of that name by default.
         common : {"frozen", "moving"}
         task_reg : float, optional
-            gamma of the task; needed if `task_reg` of the model is one per task. The model's becomes one per task
-            if they differ.
+            Of the new task; needed if the model has one per task. If it differs from the others', the model's
+            `task_reg` becomes one per task.
         progress : as in `fit`
-            Returning True stops; what the task has learned is kept.
+            If it returns True, training stops and partial results are kept.
         """
         self._check_fitted()
         n_iters = self._more(n_iters)
@@ -144,7 +139,7 @@ class MTSPML(GrowingLearner):
         if self.average:
             raise ValueError("a task cannot be added to a model with average=True: the means would be of unlike times.")
         if network.name in self.task_names_:
-            raise ValueError(f"there is a task called {network.name!r} already; partial_fit goes on with it.")
+            raise ValueError(f"there is a task called {network.name!r} already; use partial_fit to continue it.")
         regs = self._regs(len(self.task_names_))
         if task_reg is None:
             if np.ndim(self.task_reg):
@@ -182,6 +177,10 @@ class MTSPML(GrowingLearner):
         sums = make_sums(before.iteration, totals, state.sums.moments, before.harmonic)
         return replace(state, sums=sums, first=before.iteration)
 
+    def parts(self) -> list[Metric]:
+        """Return what is regularised: the common metric, and every task's."""
+        return [self.common_metric_, *self.task_metrics_]
+
     def metric(self, task: int | str) -> Metric:  # type: ignore[misc]
         """Return the metric of a task, M_0 + M_q, by its position or its network's name."""
         return self.metric_for(task)
@@ -204,22 +203,6 @@ class MTSPML(GrowingLearner):
         if isinstance(task, bool) or not isinstance(task, (int, np.integer)) or not -len(names) <= task < len(names):
             raise ValueError(f"a task is named or numbered from 0 to {len(names) - 1}; got {task!r}.")
         return int(task)
-
-    def objective(self, networks: Network | Sequence[Network], n_triplets: int | None = None) -> float:
-        """Return (8) of the learned metrics: exactly, or with means over so many drawn triplets of each task."""
-        self._check_fitted()
-        networks = as_networks(networks)
-        n_tasks = len(self.task_names_)
-        if len(networks) != n_tasks:
-            raise ValueError(f"the model has {n_tasks} tasks, but {len(networks)} networks came.")
-        value = 0.0
-        for reg, prior, metric in zip(
-            self._regs(n_tasks), self._priors(n_tasks), [self.common_metric_, *self.task_metrics_], strict=True
-        ):
-            value += reg / 2.0 * metric.sqnorm_from(prior)
-        for q, network in enumerate(networks):
-            value += mean_hinge(self.metric_for(q), [network], self.margin, self.seed, n_triplets)
-        return value
 
 
 def _with_new_task(before: State, added: State, is_frozen: bool) -> State:

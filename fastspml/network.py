@@ -236,6 +236,9 @@ class Network:
         return [splits[0] for splits in fold_networks([self], n_folds, seed)]
 
 
+Networks = Network | Sequence[Network]
+
+
 @dataclass(frozen=True)
 class Split:
     """A network and the part of it that may be trained on: hidden nodes and their links are left out."""

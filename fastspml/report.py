@@ -19,7 +19,7 @@ from fastspml.evaluate import LinkQuality, hidden_quality, learned_metrics, link
 from fastspml.leaks import check_leaks
 from fastspml.metric import Metric
 from fastspml.mtspml import MTSPML
-from fastspml.network import Network, as_networks, split_at
+from fastspml.network import Network, Networks, as_networks, split_at
 from fastspml.page import render
 from fastspml.scoring import NodeScores, blocks
 
@@ -35,7 +35,7 @@ CONVERGENCE_BINS = 100
 def write_report(
     path: str | Path,
     model: Any,
-    networks: Network | Sequence[Network],
+    networks: Networks,
     config: Mapping[str, Any] | None = None,
     results: Mapping[str, Any] | None = None,
     about: Mapping[str, Any] | None = None,
@@ -94,7 +94,7 @@ def about_run(path: str | Path) -> dict[str, Any]:
 
 def facts(
     model: Any,
-    networks: Network | Sequence[Network],
+    networks: Networks,
     config: Mapping[str, Any] | None = None,
     results: Mapping[str, Any] | None = None,
     about: Mapping[str, Any] | None = None,

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import check_positive_integer
 from fastspml.csr import as_kernel_csr, freeze
 from fastspml.kernels import draws, ranking, search
 from fastspml.mapped import take_rows
@@ -183,8 +184,7 @@ def on_threads(run: Callable[[slice], None], size: int, n_threads: int) -> None:
 
     There are more parts than threads, and a thread that is done takes the next, so that all are done together.
     """
-    if isinstance(n_threads, bool) or not isinstance(n_threads, (int, np.integer)) or n_threads < 1:
-        raise ValueError(f"n_threads must be a positive integer, got {n_threads!r}.")
+    check_positive_integer("n_threads", n_threads)
     step = size if n_threads == 1 else max(SMALLEST_PART, -(-size // (PARTS_PER_THREAD * int(n_threads))))
     parts = [slice(start, min(start + step, size)) for start in range(0, size, max(1, step))]
     if len(parts) == 1:
@@ -223,8 +223,7 @@ def mean_hinge(
     if n_triplets is None:
         total = sum(_hinge_total(metric, network, margin) for network in networks)
         return total / sum(network.n_triplets for network in networks)
-    if isinstance(n_triplets, bool) or not isinstance(n_triplets, (int, np.integer)) or n_triplets < 1:
-        raise ValueError(f"n_triplets must be a positive integer or None, got {n_triplets!r}.")
+    check_positive_integer("n_triplets", n_triplets, " or None")
     drawn = np.empty((n_triplets, 4), dtype=np.int64)
     draws.sample_triplets(stacked, np.uint64(0), np.uint64(seed), np.uint64(0), drawn)  # training starts at iteration 1
     total = 0.0

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from fastspml.baselines import PairSVM
-from fastspml.cluster import hold
+from fastspml.checks import check_positive_integer
 from fastspml.evaluate import HiddenLinks
 from fastspml.learner import Learner
 from fastspml.machine import available_threads
 from fastspml.mtspml import MTSPML
-from fastspml.network import Network, Split, as_networks, fold_networks
+from fastspml.network import Network, Networks, Split, as_networks, fold_networks
 from fastspml.problem import Prepared
 from fastspml.spml import SPML
 
@@ -99,7 +99,7 @@ class Selection:
 
 def select(
     estimator: Any,
-    networks: Network | Sequence[Network],
+    networks: Networks,
     grid: Grid | None = None,
     n_folds: int = 5,
     *,
@@ -207,8 +207,7 @@ def _settings(estimator: Any, grid: Grid, n_random: int | None, seed: int) -> li
             part["n_iters"] = [_looks(estimator, part.get("n_iters"))]
     if n_random is None:
         return [dict(zip(part, values, strict=True)) for part in grids for values in itertools.product(*part.values())]
-    if isinstance(n_random, bool) or not isinstance(n_random, (int, np.integer)) or n_random < 1:
-        raise ValueError(f"n_random must be a positive integer or None, got {n_random!r}.")
+    check_positive_integer("n_random", n_random, " or None")
     generator = np.random.default_rng([seed, 1])
     drawn: list[dict[str, Any]] = []
     for _ in range(100 * n_random):  # lists have so many combinations only, so some draws are repeated
@@ -393,6 +392,17 @@ def _on_cluster(client: Any, estimator: Any, settings: Sequence[dict[str, Any]],
     finally:
         for future in started:
             future.cancel()
+
+
+def hold(client: Any, value: Any) -> Any:
+    """Give a value to the cluster as the result of a task, which is done again if a dying worker takes it along."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        return client.submit(_same, value, pure=False)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _timed_fit(

@@ -25,6 +25,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -34,8 +35,7 @@ from fastspml.kernels import training
 from fastspml.kernels.arguments import Sums
 from fastspml.problem import Problem, check_finite, project
 from fastspml.state import Round, State, copy_sums
-from fastspml.stream import run_next_chunk
-from fastspml.workspace import Workspace
+from fastspml.stream import Workspace, run_next_chunk
 
 WARM_UP = 16  # iterations of one stream for every shard, at least
 NOISY_TRIPLETS = 2**20  # for every shard: then its noise is too small to matter, and rounds can be longer
@@ -44,7 +44,7 @@ ENTRIES_PER_TRIPLET = {"diagonal": 512, "full": 8192}  # merged in the time of a
 HEARTBEAT_S = 0.25  # between yields while a shard is awaited, so that signals are answered
 
 # Run shards of a round; yields their states in order, and None from time to time while waiting.
-RunShards = Callable[[State, Sequence["Shard"]], Iterator["State | None"]]
+RunShards = Callable[[State, Round, Sequence["Shard"]], Iterator["State | None"]]
 # Who runs the shards of a fit: given its problem, its state and its last iteration, a context with such a function.
 Runner = Callable[[Problem, State, int], AbstractContextManager[RunShards]]
 
@@ -111,7 +111,7 @@ def begin_or_end_round(problem: Problem, state: State) -> None:
 
 def run_round(problem: Problem, state: State, round: Round, until: int, run_shards: RunShards) -> Iterator[None]:
     """Run the rest of a round, at most until an iteration; yield when a shard is merged, and while waiting."""
-    for shard in run_shards(state, _shards_left(state, round, until)):
+    for shard in run_shards(state, round, _shards_left(state, round, until)):
         if shard is not None:
             _merge(problem, state, round, shard)
         yield
@@ -204,16 +204,21 @@ def threads(n_threads: int) -> Runner:
     def runner(problem: Problem, state: State, until: int) -> Iterator[RunShards]:
         memories: list[ShardMemory] = []  # at most two for every thread
 
-        def run_shards(state: State, shards: Sequence[Shard]) -> Iterator[State | None]:
+        def run_shards(state: State, round: Round, shards: Sequence[Shard]) -> Iterator[State | None]:
             while len(memories) < min(2 * n_threads, len(shards)):
                 memories.append(ShardMemory(problem, state))
             stop, done, ended = _Stop(), SimpleQueue[Any](), SimpleQueue[None]()
             left, free = _filled(shards), _filled(memories)
+            run = partial(run_shard, problem, state, round)
             n_started = 0
             try:
                 for _ in range(min(n_threads, len(shards))):
-                    arguments = (problem, state, state.round, left, free, done, ended, weakref.ref(stop))
-                    _start_thread(_run_some, arguments, is_needed=n_started == 0)
+                    try:
+                        _thread.start_new_thread(_run_some, (run, left, free, done, ended, weakref.ref(stop)))
+                    except RuntimeError as error:  # those that have started are enough
+                        if n_started == 0:
+                            raise RuntimeError("the system cannot start another thread; end some of them.") from error
+                        break
                     n_started += 1
                 waiting: dict[int, tuple[ShardMemory, Any]] = {}
                 for shard in shards:
@@ -246,20 +251,8 @@ def _filled(items: Iterable[Any]) -> SimpleQueue[Any]:
     return queue
 
 
-def _start_thread(function: Callable[..., None], arguments: tuple[Any, ...], is_needed: bool) -> None:
-    """Start a thread; one that the system refuses is done without, unless it is needed."""
-    try:
-        _thread.start_new_thread(function, arguments)
-    except RuntimeError as error:
-        if is_needed:
-            raise RuntimeError("the system cannot start another thread; end some, or use shards=1.") from error
-        arguments[-2].put(None)  # it has ended
-
-
 def _run_some(
-    problem: Problem,
-    state: State,
-    round: Round,
+    run: Callable[..., State],
     left: SimpleQueue[Shard],
     free: SimpleQueue[ShardMemory],
     done: SimpleQueue[Any],
@@ -281,7 +274,7 @@ def _run_some(
                 except Empty:
                     return
                 try:
-                    part: Any = run_shard(problem, state, round, shard, memory, is_stopped)
+                    part: Any = run(shard, memory, is_stopped)
                 except BaseException as error:
                     part = error
                 done.put((shard.start, memory, part))

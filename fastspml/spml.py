@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from fastspml.checks import check_number
 from fastspml.growing import GrowingLearner
-from fastspml.learner import check_number
 from fastspml.metric import Metric
-from fastspml.network import Network, as_networks
-from fastspml.scoring import mean_hinge
+from fastspml.network import Network
 
 PRIORS = {"zero": 0.0, "identity": 1.0}
 
@@ -97,13 +95,11 @@ class SPML(GrowingLearner):
         self.violations_: np.ndarray = self.state_.violations[:, 0]
         self.n_iters_ = self.state_.iteration
 
+    def parts(self) -> list[Metric]:
+        """Return what is regularised: the metric."""
+        return [self.metric_]
+
     def metric_for(self, task: Network | int | str) -> Metric:
         """Return the metric, which is the same for every task."""
         self._check_fitted()
         return self.metric_
-
-    def objective(self, networks: Network | Sequence[Network], n_triplets: int | None = None) -> float:
-        """Return (3) of the learned metric: exactly, or with the mean over so many drawn triplets."""
-        self._check_fitted()
-        regulariser = self.reg / 2.0 * self.metric_.sqnorm_from(PRIORS[self.prior])
-        return regulariser + mean_hinge(self.metric_, as_networks(networks), self.margin, self.seed, n_triplets)

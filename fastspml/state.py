@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +30,9 @@ class Progress:
     work: dict[str, int]  # as WORK_COUNTERS names it
     violations: np.ndarray  # of every iteration since the last call, shape (iterations, tasks)
     violated_share: float  # of the triplets of those iterations, or of the last ones that there were
+
+
+ProgressCall = Callable[[Progress], Any]  # returning True stops the fit
 
 
 @dataclass(frozen=True)
@@ -137,25 +142,13 @@ class State:
 
 
 def new_state(
-    totals: np.ndarray,
-    n_pools: int,
-    averages: bool,
-    columns: np.ndarray | None = None,
-    ahead: np.ndarray | None = None,
+    totals: np.ndarray, n_pools: int, averages: bool, columns: np.ndarray | None, ahead: np.ndarray | None = None
 ) -> State:
     """Return the state before the first iteration, from totals that are not zero only where a metric is given."""
     n_metrics = totals.shape[1]
-    return State(
-        sums=Sums(
-            totals,
-            np.zeros(totals.shape if averages else (0, n_metrics)),
-            np.zeros(training.N_COUNTERS, dtype=np.int64),
-            np.zeros(1),
-        ),
-        counts=np.zeros((0, n_pools), dtype=np.int64),
-        columns=columns,
-        ahead=np.zeros(n_metrics, dtype=np.int64) if ahead is None else ahead,
-    )
+    sums = make_sums(0, totals, np.zeros((len(totals) if averages else 0, n_metrics)), 0.0)
+    no_clocks: np.ndarray = np.zeros(n_metrics, dtype=np.int64)
+    return State(sums, np.zeros((0, n_pools), dtype=np.int64), columns, no_clocks if ahead is None else ahead)
 
 
 def make_sums(

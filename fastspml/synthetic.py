@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fastspml.checks import check_positive_integer
 from fastspml.csr import csr_from_parts, freeze_csr, index_dtype
 from fastspml.network import Network
 
@@ -47,8 +48,7 @@ def synthetic_networks(
         The planted weight of every word in every task.
     """
     for name, value in (("n_tasks", n_tasks), ("n_nodes", n_nodes), ("n_features", n_features)):
-        if value < 1:
-            raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+        check_positive_integer(name, value)
     if not 0 <= words_per_node <= n_features // 2:
         raise ValueError(
             f"words_per_node must be from 0 to half of n_features, {n_features // 2}; got {words_per_node!r}."

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import fastspml as fs
-from fastspml import learner, stream, workspace
+from fastspml import learner, stream
 
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())
 N_ITERS = {1: 60, 2: 90, 3: 111, 8: 230, 64: 1500}  # by shards: some rounds, the last one cut off in the middle
@@ -135,7 +135,7 @@ def test_chunks_do_not_show(tasks, monkeypatch, chunk_triplets, projection, n_sh
 @pytest.mark.parametrize("form", ["diagonal", "full"])
 def test_a_small_buffer_recomputes_the_same(tasks, monkeypatch, form):
     expected = [bits(model.fit(tasks)) for model in models(form, batch_size=40)]
-    monkeypatch.setattr(workspace, "KEPT_SUBGRADIENTS", 500)
+    monkeypatch.setattr(stream, "KEPT_SUBGRADIENTS", 500)
     assert [bits(model.fit(tasks)) for model in models(form, batch_size=40)] == expected
 
 

@@ -27,9 +27,9 @@ OTHER_TWINS = {
 
 # A file may import only from those before it (STYLE.md, section 2).
 ORDER = [
-    "exchange", "csr", "mapped", "network", "leaks", "weighting", "kernels", "machine", "stack", "metric", "entries", "synthetic", "scoring",
-    "scanning", "state", "problem", "workspace", "stream", "shards", "loop", "learner", "growing", "spml", "mtspml", "store", "datasets", "readers", "evaluate", "predict",
-    "baselines", "cluster", "selection", "runs", "distributed", "plots", "page", "report", "cli", "__main__",
+    "checks", "exchange", "csr", "mapped", "network", "leaks", "weighting", "kernels", "machine", "stack", "metric", "entries", "synthetic", "scoring",
+    "scanning", "state", "problem", "stream", "shards", "loop", "learner", "growing", "spml", "mtspml", "store", "datasets", "readers", "evaluate", "predict",
+    "baselines", "selection", "runs", "distributed", "plots", "page", "report", "cli", "__main__",
 ]  # fmt: skip
 
 

@@ -243,11 +243,11 @@ def test_mistakes_cost_a_sentence(network, networks):
         fs.SPML().fit([counts, weighted])
     with pytest.raises(ValueError, match="has not been fitted; call fit first"):
         fs.SPML().objective(network)
-    with pytest.raises(ValueError, match="it can go on with those only"):
+    with pytest.raises(ValueError, match="it can continue with those only"):
         fs.MTSPML(n_iters=2).fit(networks).resume(networks[:2])
     for changed in ({"metric": "full"}, {"average": True}):
         with pytest.raises(
-            ValueError, match="metric, average and the number of tasks cannot change when training goes on"
+            ValueError, match="metric, average and the number of tasks cannot change when training continues"
         ):
             fs.SPML(n_iters=2).fit(network).set_params(n_iters=4, **changed).resume(network)
     with pytest.raises(ValueError, match="has come to iteration 2 already, beyond n_iters=1"):

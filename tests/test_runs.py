@@ -66,7 +66,7 @@ def stop_at(iteration, number=signal.SIGTERM):
 
 def stopped(config, folder, iteration=200):
     with pytest.raises(
-        Stopped, match=f"stopped by SIGTERM after iteration {iteration} of 400; the same command goes on"
+        Stopped, match=f"stopped by SIGTERM after iteration {iteration} of 400; rerun the same command to resume"
     ):
         train(config, folder, stop_at(iteration))
     return folder
@@ -213,7 +213,7 @@ def test_the_last_checkpoints_are_kept_and_a_damaged_one_is_passed_over(short, t
     got = train(short, folder, tell=events.append)
     messages = [event["message"] for event in events if "message" in event]
     assert messages[0].startswith("checkpoint 000000000000200.h5 cannot be used, the one before it is tried: ")
-    assert "going on after iteration 160 of 400" in messages
+    assert "resuming after iteration 160 of 400" in messages
     assert np.array_equal(got.state_.totals, expected)
     assert [line["iteration"] for line in Lines(folder / "history.jsonl").read()] == list(range(20, 401, 20))
     assert names(folder / "checkpoints") == ["000000000000180.h5.damaged", "000000000000200.h5.damaged"]

@@ -248,7 +248,7 @@ def test_without_any_thread_a_sentence(no_threads_left, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(shards._thread, "start_new_thread", start)
-        with pytest.raises(RuntimeError, match="the system cannot start another thread; end some, or use shards=1"):
+        with pytest.raises(RuntimeError, match="the system cannot start another thread; end some of them"):
             model.fit(network)
     assert model.resume(network).n_iters_ == 300
 

@@ -52,42 +52,31 @@ def word_at(entries, p):
     """Return the p-th word."""
 
 
-@overload(word_at, jit_options=OPTIONS)
-def _word_at(entries, p):
-    if isinstance(entries, types.Array):
-        return lambda entries, p: entries[p].word
-    return lambda entries, p: entries.words[p]
-
-
 def value_at(entries, p):
     """Return the p-th value."""
-
-
-@overload(value_at, jit_options=OPTIONS)
-def _value_at(entries, p):
-    if isinstance(entries, types.Array):
-        return lambda entries, p: entries[p].value
-    return lambda entries, p: entries.values[p]
 
 
 def ask_for_entry(entries, p):
     """Ask for the p-th entry."""
 
 
-@overload(ask_for_entry, jit_options=OPTIONS)
-def _ask_for_entry(entries, p):
-    if isinstance(entries, types.Array):
-        return lambda entries, p: prefetch(entries, p)
-
-    def ask(entries, p):
-        prefetch(entries.words, p)
-        prefetch(entries.values, p)
-
-    return ask
-
-
 def entries_per_line(entries):
     """Return how many entries come with one that was asked for."""
+
+
+def _ask_apart(entries, p):
+    prefetch(entries.words, p)
+    prefetch(entries.values, p)
+
+
+def _compile(function, beside, apart):
+    """Let numba compile one of two forms of a function of entries and p."""
+    overload(function, jit_options=OPTIONS)(lambda entries, p: beside if isinstance(entries, types.Array) else apart)
+
+
+_compile(word_at, lambda entries, p: entries[p].word, lambda entries, p: entries.words[p])
+_compile(value_at, lambda entries, p: entries[p].value, lambda entries, p: entries.values[p])
+_compile(ask_for_entry, lambda entries, p: prefetch(entries, p), _ask_apart)
 
 
 @overload(entries_per_line, jit_options=OPTIONS)

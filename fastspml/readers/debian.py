@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import is_whole
 from fastspml.network import Network
 from fastspml.readers.lines import Problems, Report, as_paths, numbered_bytes
 from fastspml.readers.tokens import WORD, check_cuts, count_words
@@ -110,7 +111,8 @@ def read_debian(
     sections = None if sections is None else _as_list(sections)
     if tasks not in ("section", "kind", None):
         raise ValueError(f"tasks must be 'section', 'kind' or None, got {tasks!r}.")
-    _check_count("max_degree", max_degree, smallest=1)
+    if max_degree is not None:
+        _check_count("max_degree", max_degree, smallest=1)
     _check_count("min_links", min_links, smallest=0)
     check_cuts(min_df, max_df)
     if packages is None:
@@ -179,10 +181,8 @@ def _check_kinds(kinds: str | Sequence[str]) -> list[str]:
     return kinds
 
 
-def _check_count(name: str, value: object, smallest: int) -> None:
-    if value is None and name == "max_degree":
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < smallest:
+def _check_count(name: str, value: Any, smallest: int) -> None:
+    if not is_whole(value) or value < smallest:
         raise ValueError(f"{name} must be a whole number, {smallest} or more; got {value!r}.")
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import check_positive_integer
 from fastspml.network import Network
 from fastspml.readers.lines import Problems, Row, distinct_names, numbered_lines, parse_row, rows_to_csr
 
@@ -57,9 +58,9 @@ def read_snap_ego(
     """
     if links not in ("ego", "friends"):
         raise ValueError(f'links must be "ego" or "friends", got {links!r}.')
-    _check_count(min_size, "min_size")
+    check_positive_integer("min_size", min_size)
     if largest is not None:
-        _check_count(largest, "largest")
+        check_positive_integer("largest", largest)
     problems = Problems(skip_bad)
     files = _find_files(Path(folder), str(ego), with_edges=links == "friends")
 
@@ -90,11 +91,6 @@ class Alters(NamedTuple):
     positions: dict[str, int]  # from 1: node 0 is the ego
     rows: list[Row]
     dropped: set[str]  # named in a bad line: reported there, not again wherever they are named
-
-
-def _check_count(value: int, what: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{what} must be a positive integer, got {value!r}.")
 
 
 def _find_files(folder: Path, ego: str, with_edges: bool) -> dict[str, Path]:

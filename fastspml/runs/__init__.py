@@ -1,1 +1,1 @@
-"""Runs: a folder per training, with configuration, history, checkpoints and model; the same command goes on with it."""
+"""Runs: a folder per training, with configuration, history, checkpoints and model; the same command resumes it."""

@@ -28,7 +28,7 @@ RUN_KEYS: dict[str, Any] = {
     "auc_nodes": 200,
 }
 
-# No bit of the result depends on these, so a run may go on with other ones.
+# No bit of the result depends on these, so a run may be resumed with other values.
 FREE_KEYS = ("mapped", "n_threads", "checkpoint_minutes", "checkpoint_iters", "keep_checkpoints", "auc_nodes")
 
 EXAMPLE = """\

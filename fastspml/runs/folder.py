@@ -179,4 +179,4 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def _unwritten(path: Path, error: OSError) -> OSError:
-    return OSError(f"{path} could not be written: {error.strerror}; see to it, and the same command goes on.")
+    return OSError(f"{path} could not be written: {error.strerror}; fix that and rerun the same command to resume.")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.evaluate import HiddenLinks, learned_metrics
+from fastspml.evaluate import HiddenLinks
 from fastspml.kernels import draws
 from fastspml.learner import Learner
 from fastspml.network import Network
@@ -54,13 +54,7 @@ class Looks:
 
     def _objective(self, model: Any) -> float:
         """Return (3) of SPML or (8) of MT-SPML, with means over the drawn triplets of each task."""
-        n_tasks = len(self._triplets)
-        value = sum(
-            reg / 2.0 * metric.sqnorm_from(prior)
-            for reg, prior, (_, metric) in zip(
-                model._regs(n_tasks), model._priors(n_tasks), learned_metrics(model), strict=True
-            )
-        )
+        value = model.regulariser()
         for q, rows in enumerate(self._triplets):
             metric = model.metric_for(q)
             i, j, l = (metric.attributes(part) for part in rows)

@@ -1,4 +1,4 @@
-"""Training in a run folder: begin or go on, look, save, and stop when asked; nothing is lost but the last minutes."""
+"""Training in a run folder: start or resume, evaluate, save, and stop on a signal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fastspml.runs.looks import Looks, is_quick
 from fastspml.runs.signals import noted_signals
 from fastspml.selection import Selection, SelectProgress, Trial, select
 from fastspml.shards import Runner
-from fastspml.state import Progress
+from fastspml.state import Progress, ProgressCall
 from fastspml.store import file_checksum, load_model, read_networks, save_model
 
 # The history gets a line when this share more time has passed, but at least a second and at most a minute.
@@ -29,17 +29,17 @@ Event = dict[str, Any]
 
 
 class Stopped(Exception):
-    """Training was asked to stop by a signal; what was learned is kept, and the same command goes on."""
+    """A signal stopped training; partial results are kept, and the same command resumes."""
 
 
 def train(
     config: dict[str, Any],
     folder: str | Path,
-    progress: Callable[[Progress], Any] | None = None,
+    progress: ProgressCall | None = None,
     tell: Callable[[Event], Any] | None = None,
     runner: Runner | None = None,
 ) -> Learner:
-    """Train as configured and leave the model in the folder; a run that was stopped or killed goes on.
+    """Train as configured and leave the model in the folder; a run that was stopped or killed is resumed.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class _Session:
         run: RunFolder,
         config: dict[str, Any],
         caught: list[str],
-        progress: Callable[[Progress], Any] | None,
+        progress: ProgressCall | None,
         tell: Callable[[Event], Any] | None,
         runner: Runner | None,
     ) -> None:
@@ -128,7 +128,7 @@ class _Session:
         return self.model
 
     def _check_networks(self) -> None:
-        """Refuse to go on with other networks than the run was begun with: it would be neither run."""
+        """Refuse to resume with other networks than the run was started with."""
         self.networks_checksum = file_checksum(self.config["networks"])
         begun_with = [line["networks"] for line in self.run.log.read() if line.get("event") == "started"]
         if begun_with and begun_with[0] != self.networks_checksum:
@@ -165,13 +165,13 @@ class _Session:
             "networks": self.networks_checksum,
             "versions": versions(),
         }
-        message = f"going on after iteration {iteration:,} of {self.config['n_iters']:,}" if iteration else None
+        message = f"resuming after iteration {iteration:,} of {self.config['n_iters']:,}" if iteration else None
         self._log("started", message, **values)
 
     def _check_asked(self) -> None:
         """Stop before training if a signal came while all was loaded."""
         if self.caught:
-            message = f"stopped by {self.caught[0]} before training; the same command goes on."
+            message = f"stopped by {self.caught[0]} before training; rerun the same command to resume."
             self._log("stopped", message, signal=self.caught[0])
             raise Stopped(message)
 
@@ -229,7 +229,8 @@ class _Session:
     def _stop(self, record: Progress) -> None:
         """Leave training by an exception: returning True would let it make metrics first, which can take long."""
         iteration, signal = record.iteration, self.caught[0]
-        message = f"stopped by {signal} after iteration {iteration:,} of {record.n_iters:,}; the same command goes on."
+        where = f"after iteration {iteration:,} of {record.n_iters:,}"
+        message = f"stopped by {signal} {where}; rerun the same command to resume."
         self._log("stopped", message, iteration=iteration, signal=signal, **self._costs())
         raise Stopped(message)
 
@@ -322,7 +323,7 @@ def open_run(path: str | Path) -> tuple[Any, dict[str, Any] | None]:
     if not path.is_dir():
         return load_model(path), None
     if not (path / "model.h5").exists():
-        raise FileNotFoundError(f"{path} holds no finished model; fastspml train -o {path} makes one or goes on.")
+        raise FileNotFoundError(f"{path} holds no finished model; fastspml train -o {path} makes or resumes one.")
     return load_model(path / "model.h5"), read_config(path / "config.toml")
 
 

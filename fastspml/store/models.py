@@ -1,4 +1,4 @@
-"""Models as HDF5 files, with everything that training needs to go on.
+"""Models as HDF5 files, with everything that training needs to continue.
 
 A file holds a group ``learner`` or ``metric``, with the members that `_write_learner` and `_write_metric` give it.
 Functions that write take (file, parent, name, value), those that read take (file, parent, name).
@@ -192,14 +192,11 @@ def _check_state(model: Any) -> None:
     )
 
 
-Shapes = tuple[tuple[int, int], tuple[int, int]]
-
-
-def _have_shapes(sums: Sums, shapes: Shapes) -> bool:
+def _have_shapes(sums: Sums, shapes: Any) -> bool:
     return (sums.totals.shape, sums.moments.shape) == shapes
 
 
-def _fits(round: Round, state: State, shapes: Shapes) -> bool:
+def _fits(round: Round, state: State, shapes: Any) -> bool:
     """Tell whether a round can be continued from a state."""
     merged = int(state.sums.counters[training.ITERATION])
     return (
@@ -207,17 +204,18 @@ def _fits(round: Round, state: State, shapes: Shapes) -> bool:
         and round.size > 0
         and 0 <= round.start <= merged <= round.end
         and (merged - round.start) % round.size == 0
-        and _have_shapes(round.base, shapes)
-        and (round.local is None or (_have_shapes(round.local, shapes) and state.iteration <= merged + round.size))
+        and all(sums is None or _have_shapes(sums, shapes) for sums in (round.base, round.local))
+        and state.iteration <= merged + round.size
     )
 
 
 def _check_metrics(model: Any) -> None:
     """Refuse metrics that are not those of the state."""
+    has_metrics = getattr(model, "n_iters_", None) == model.state_.iteration
+    metrics = [*model.parts(), *(getattr(model, "_combined", None) or [])] if has_metrics else []
     _check_together(
-        getattr(model, "n_iters_", None) == model.state_.iteration
-        and len(_metrics(model)) in (_n_metrics(model), _n_metrics(model) + len(model.task_names_))
-        and all(metric.n_features == model.n_features_ for metric in _metrics(model))
+        len(metrics) in (_n_metrics(model), _n_metrics(model) + len(model.task_names_))
+        and all(metric.n_features == model.n_features_ for metric in metrics)
     )
 
 
@@ -236,12 +234,6 @@ def _n_metrics(model: Any) -> int:
 def _check_columns(columns: np.ndarray, n_features: int) -> None:
     if len(columns) and (columns.min() < 0 or columns.max() >= n_features or len(np.unique(columns)) < len(columns)):
         raise ValueError(f"columns of a full metric must be different numbers from 0 to {n_features - 1}.")
-
-
-def _metrics(model: Any) -> list[Metric]:
-    if isinstance(model, SPML):
-        return [model.metric_]
-    return [model.common_metric_, *model.task_metrics_, *(model._combined or [])]
 
 
 def _write_state(file: Writer, parent: Any, name: str, state: State) -> None:
