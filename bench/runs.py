@@ -31,9 +31,16 @@ RESUMABLE = 75
 MOST_WAIT_S = 0.3  # after a line of the log, and
 MOST_START_S = 3.0  # after the start of a process that need not train yet
 
-# Three tasks in large batches, so that two threads have work; many words, so that saving takes a good part of the time.
+# Three tasks, in shards, so that two threads have work; many words, so that saving takes a good part of the time.
 NETWORKS = {"n_tasks": 3, "n_nodes": 600, "n_features": 100_000, "words_per_node": 20, "links_per_node": 4}
-KEYS = {"weighting": "tfidf", "n_iters": 5_000, "batch_size": 50, "average": "true", "checkpoint_iters": 100}
+KEYS = {
+    "weighting": "tfidf",
+    "n_iters": 5_000,
+    "batch_size": 50,
+    "average": "true",
+    "checkpoint_iters": 100,
+    "shards": 8,
+}
 
 # Networks that the cost of a checkpoint is measured on: of the size of Debian's packages, and larger.
 COST_NETWORKS = {

@@ -75,6 +75,11 @@ class Problem:
         return self.prepared.stacked
 
     @property
+    def form(self) -> str:
+        """The form of the metrics."""
+        return "full" if self.is_full else "diagonal"
+
+    @property
     def n_pools(self) -> int:
         """The pools that triplets are drawn from."""
         return len(self.stacked.pool_sizes)

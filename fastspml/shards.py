@@ -62,10 +62,6 @@ class Shard:
 # ---- the schedule ----------------------------------------------------------------------------------------------------
 
 
-def _form(problem: Problem) -> str:
-    return "full" if problem.is_full else "diagonal"
-
-
 def _clock(state: State) -> int:
     """Return the iterations that the youngest metric has done: rounds grow with what is known of all of them."""
     return min(state.clock(column) for column in range(len(state.ahead)))
@@ -79,7 +75,7 @@ def _round_share(problem: Problem, clock: int) -> int:
 
 def first_round(problem: Problem, n_entries: int) -> int:
     """Return the length of the warm-up for n_entries totals: until a shard takes longer than its merge."""
-    merged_per_iteration = ENTRIES_PER_TRIPLET[_form(problem)] * problem.n_triplets
+    merged_per_iteration = ENTRIES_PER_TRIPLET[problem.form] * problem.n_triplets
     least_size = -(-n_entries // merged_per_iteration)
     return problem.n_shards * max(WARM_UP, _round_share(problem, clock=1) * least_size)
 
@@ -93,7 +89,7 @@ def stream_end(problem: Problem, state: State, until: int) -> int:
 
 def round_size(problem: Problem, clock: int) -> int:
     """Return m, the iterations of a shard in a round that begins after `clock` iterations."""
-    most = max(1, SHARD_TRIPLETS[_form(problem)] // problem.n_triplets)
+    most = max(1, SHARD_TRIPLETS[problem.form] // problem.n_triplets)
     return max(1, min(clock // (_round_share(problem, clock) * problem.n_shards), most))
 
 
@@ -186,9 +182,8 @@ def run_shard(
 
 # ---- on threads ------------------------------------------------------------------------------------------------------
 #
-# An exception can interrupt the calling thread between any two instructions of Python, also right after it has acquired
-# a lock of `threading` or `concurrent.futures`, which is then never released. So threads are started and spoken to by
-# means written in C only: `_thread` and SimpleQueue. Each of them ends when the round is over or given up.
+# An exception can interrupt the calling thread right after it acquired a lock of `threading` or `concurrent.futures`,
+# which is then never released. So threads are started and spoken to by what is written in C: `_thread`, SimpleQueue.
 
 
 class _Stop:

@@ -28,7 +28,9 @@ from fastspml.runs.signals import noted_signals
 from fastspml.runs.training import Stopped, split, train
 from fastspml.store import load_model, save_checkpoint
 
-KEYS = {"n_iters": 4_000, "batch_size": 50, "average": "true", "checkpoint_iters": 100, "weighting": "tfidf"}
+KEYS = {
+    "n_iters": 4_000, "batch_size": 50, "average": "true", "checkpoint_iters": 100, "weighting": "tfidf", "shards": 4,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -181,7 +181,7 @@ def _check_kinds(kinds: str | Sequence[str]) -> list[str]:
     return kinds
 
 
-def _check_count(name: str, value: Any, smallest: int) -> None:
+def _check_count(name: str, value: int, smallest: int) -> None:
     if not is_whole(value) or value < smallest:
         raise ValueError(f"{name} must be a whole number, {smallest} or more; got {value!r}.")
 

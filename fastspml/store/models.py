@@ -182,7 +182,7 @@ def _check_state(model: Any) -> None:
     shapes = (n_entries, n_metrics), (len(state.sums.moments) and n_entries, n_metrics)
     _check_together(
         state.violations.shape == (state.iteration, n_pools)
-        and _have_shapes(state.sums, shapes)
+        and (state.sums.totals.shape, state.sums.moments.shape) == shapes
         and state.ahead.shape == (n_metrics,)
         and state.ahead[0] == 0
         and (state.iteration + state.ahead >= 0).all()
@@ -192,19 +192,16 @@ def _check_state(model: Any) -> None:
     )
 
 
-def _have_shapes(sums: Sums, shapes: Any) -> bool:
-    return (sums.totals.shape, sums.moments.shape) == shapes
-
-
 def _fits(round: Round, state: State, shapes: Any) -> bool:
     """Tell whether a round can be continued from a state."""
     merged = int(state.sums.counters[training.ITERATION])
+    sums = [round.base] if round.local is None else [round.base, round.local]
     return (
         round.n_shards > 1
         and round.size > 0
         and 0 <= round.start <= merged <= round.end
         and (merged - round.start) % round.size == 0
-        and all(sums is None or _have_shapes(sums, shapes) for sums in (round.base, round.local))
+        and all((part.totals.shape, part.moments.shape) == shapes for part in sums)
         and state.iteration <= merged + round.size
     )
 
