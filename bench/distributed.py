@@ -1,4 +1,4 @@
-"""What shards do to a fit, and what a cluster gives: python -m bench.distributed [--quick] [-o folder].
+"""What shards do to a fit, and what a cluster gives: python -m bench.distributed [--quick] [--only part] [-o folder].
 
 The objective and the AUC by the number of shards; the same bits on threads and clusters, also when a worker is killed;
 the bytes of a round; two workers against one process; `select` on two workers against one. From the rates measured
@@ -8,6 +8,7 @@ follows what 64 workers, and a network of a billion nodes, would take (distribut
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import tempfile
@@ -169,7 +170,7 @@ def exchange(n_features: int, n_rounds: int) -> float:
             return len(taken) > 16 * n_rounds
 
         distributed.fit(model, network, client, progress)
-    return median(np.diff(taken[16:]))
+    return float(median(np.diff(taken[16:])))
 
 
 def rate(path: Path, n_iters: int) -> dict[str, Any]:
@@ -182,7 +183,9 @@ def rate(path: Path, n_iters: int) -> dict[str, Any]:
         for _ in fs.SPML(reg=1e-5).stages(prepared, [n_iters]):
             pass
         times.append((time.perf_counter() - began) / (n_iters * 10) * 1e6)
-    return {"nodes": read[0].n_nodes, "us": median(times), "file_bytes": path.stat().st_size}
+    network = read[0]
+    size = {"nodes": network.n_nodes, "features": network.n_features, "file_bytes": path.stat().st_size}
+    return {**size, "us": median(times)}
 
 
 def worker_memory(path: Path, small: Path) -> int:
@@ -242,7 +245,8 @@ def _has(name: str) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smaller networks, for a look")
-    parser.add_argument("-o", "--output", default=RESULTS, help="folder for distributed.json and .md")
+    parser.add_argument("--only", action="append", help="measure this part; others stay as they were")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="folder for distributed.json and .md")
     options = parser.parse_args()
     quick = options.quick
     planted = networks.planted(*(20_000, 20_000, 50) if quick else (200_000, 100_000, 60))
@@ -250,7 +254,8 @@ def main() -> None:
         files = {name: Path(folder) / f"{name}.h5" for name in ("small", "Debian", "planted", "large")}
         fs.write_networks(files["small"], networks.planted(2_000, 2_000, 50))
         fs.write_networks(files["planted"], planted)
-        fs.write_networks(files["large"], networks.planted(*(20_000, 20_000, 50) if quick else (500_000, 500_000, 50)))
+        # Too large to be read by workers: they map it.
+        fs.write_networks(files["large"], networks.planted(*(20_000, 20_000, 50) if quick else (700_000, 500_000, 50)))
         parts: dict[str, Callable[[], Any]] = {
             "same bits": lambda: same_bits(files["small"], 2_000),
             "exchange": lambda: {str(d): exchange(d, 6) for d in (1_000, 100_000)},
@@ -273,13 +278,14 @@ def main() -> None:
         else:
             parts["result"] = lambda: {"planted": one_network(planted, 1e-5, 100_000, 400)}
             parts["workers"] = lambda: {"planted": workers(files["planted"], 1_000_000, 16, 1)}
-        results = {}
-        for name, measure in parts.items():
-            results[name] = measure()
+        path = options.output / "distributed.json"
+        results = json.loads(path.read_text()) if options.only and path.exists() else {}
+        results.pop("machine", None)
+        for name in options.only or parts:
+            results[name] = parts[name]()
             print(name, results[name], flush=True)
-    target = write_results(options.output, "distributed", results)
-    target.with_suffix(".md").write_text(page({"machine": about(), **results}))
-    print(target)
+            write_results(options.output, "distributed", results)
+    path.with_suffix(".md").write_text(page({"machine": about(), **results}))
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ def _select(figures: dict[str, Any]) -> str:
 def _billion(results: dict[str, Any]) -> str:
     rate, taken = results["rate"], results["worker_bytes"]
     n_nodes, file_mb, us = rate["nodes"], rate["file_bytes"] / 1e6, rate["us"]
-    per_node = max(0.0, taken - 3 * 8 * n_nodes) / n_nodes  # totals, as the network has a feature for every node
+    per_node = max(0.0, taken - 4 * 8 * rate["features"]) / n_nodes  # less totals of the round and of a shard
     hours = [projected(10 * BILLION, n, s, us)[0] / 3600 for n, s in ((1, 16), (16, 64), (64, 64))]
     return (
         "50 features and 10 links a node, over a vocabulary of 100,000:\n\n"
@@ -176,7 +176,7 @@ def _billion(results: dict[str, Any]) -> str:
         f"- **Memory that is not mapped**: {taken / 1e6:,.0f} MB for the network measured, about {per_node:,.0f} bytes "
         f"of it a node, so about {per_node * BILLION / 1e9:,.0f} GB for a billion. Where links start, 4 bytes a link "
         "or 40 GB, is written to a file when a fit starts, and mapped too.\n"
-        "- **Totals**: 0.8 MB a metric, for any number of nodes; a worker has three of them.\n"
+        "- **Totals**: 0.8 MB a metric, for any number of nodes; a worker has some of them.\n"
         f"- **Time** for ten triplets a node, 10 billion, at {us:.2f} us: {hours[0]:.1f} h in one process, "
         f"{hours[1]:.2f} h on 16 workers, {hours[2]:.2f} h on 64. These rates hold while rows come from memory. Where "
         "the file is larger than memory, a triplet costs about 8 reads of a page instead; that was not measured."
