@@ -195,7 +195,7 @@ def test_hidden_nodes_of_a_run_are_forgotten(small):
     [
         (lambda net: fs.Network(np.ones((14, 8)), net.adjacency, net.name), "has 8 features and the model 9, which cannot"),
         (lambda net: fs.Weighting("l2").fit_transform(net), "went through another weighting"),
-        (lambda net: net.replace(name="games"), "the tasks of this model are task 0; .* add_task adds"),
+        (lambda net: net.replace(name="games"), "the tasks of this model are task 0, .* use add_task to add a task"),
         (lambda net: fs.Network(net.features, None, net.name), "no triplet can be drawn"),
     ],
 )  # fmt: skip
@@ -328,7 +328,7 @@ def test_a_report_of_an_added_task_has_no_negative_share(tasks):
         ({"average": True}, {}, "cannot be added to a model with average=True"),
         ({"task_reg": [0.1, 0.2]}, {}, "one per task; give task_reg for the new one"),
         ({}, {"task_reg": -1.0}, "task_reg must be a positive number"),
-        ({}, {"network": make_network(1)}, "there is a task called 'task 1' already; partial_fit"),
+        ({}, {"network": make_network(1)}, "there is a task called 'task 1' already; use partial_fit"),
     ],
 )
 def test_tasks_that_cannot_be_added(tasks, params, call, sentence):

@@ -250,7 +250,7 @@ def test_mistakes_cost_a_sentence(network, networks):
             ValueError, match="metric, average and the number of tasks cannot change when training continues"
         ):
             fs.SPML(n_iters=2).fit(network).set_params(n_iters=4, **changed).resume(network)
-    with pytest.raises(ValueError, match="has come to iteration 2 already, beyond n_iters=1"):
+    with pytest.raises(ValueError, match="has done 2 iterations already, more than n_iters=1"):
         fs.SPML(n_iters=2).fit(network).set_params(n_iters=1).resume(network)
     with pytest.raises(ValueError, match="the model has 4 tasks, but 1 networks came"):
         fs.MTSPML(n_iters=2).fit(networks).objective(network)
