@@ -44,7 +44,9 @@ class Metric(ABC):
         vocabulary: Sequence[str] | np.ndarray | None = None,
         weighting: Weighting | None = None,
         takes_counts: bool = False,
+        score: str = "distance",
     ) -> None:
+        self.score = score
         if vocabulary is not None and len(vocabulary) != n_features:
             raise ValueError(f"vocabulary names {len(vocabulary)} features, but the metric has {n_features}.")
         if takes_counts and weighting is None:
@@ -430,3 +432,12 @@ def _records(**fields: np.ndarray) -> np.recarray:
 
 def _described(weighting: Weighting | None) -> str:
     return "no weighting" if weighting is None else f"{weighting.kind} weighting"
+
+
+class FactoredMetric(DiagonalMetric):
+    def __init__(self, weights, factors, **context):
+        super().__init__(weights, **context)
+        self.factors = factors
+
+    def _plus(self, other):
+        return FactoredMetric(self.weights + other.weights, self.factors, **self.context)

@@ -7,12 +7,17 @@ subgradients. So V is all that training keeps.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fastspml.entries import add_to_diagonal, pack, with_prior
 from fastspml.kernels import training
-from fastspml.kernels.arguments import Settings, Stack, Sums
+from fastspml.kernels.arguments import DiagonalMemory, Settings, Stack, Sums
+from fastspml.kernels.diagonal import clip_totals
+from fastspml.kernels.factored import draw_factors, set_factors
+from fastspml.kernels.prefetch import LINE_BYTES
+from fastspml.machine import large_array
 from fastspml.mapped import count_columns
 from fastspml.metric import project_psd
 from fastspml.network import Network, check_same_features
@@ -35,7 +40,7 @@ def lay_out(
     networks: list[Network],
     weighting: Weighting | None,
     is_pooled: bool,
-    is_full: bool,
+    form: str,
     known: np.ndarray | None = None,
 ) -> Prepared:
     """Return networks as they are trained on: over one vocabulary, weighted alike, as flat arrays.
@@ -49,7 +54,7 @@ def lay_out(
         if network.weighting != networks[0].weighting:
             raise ValueError(f"{networks[0].name!r} and {network.name!r} went through different weightings.")
     columns = None
-    if is_full:
+    if form == "full":
         counts = sum(count_columns(network.features) for network in networks)
         # Frequent features first: the entries that are read most are then close together.
         columns = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
@@ -64,10 +69,11 @@ class Problem:
 
     prepared: Prepared
     settings: Settings  # of one stream of iterations; `settings_of` has those of a state
-    is_full: bool
+    form: str  # of the metrics: "diagonal", "full" or "factored"
     projection_interval: int  # iterations between projections during training; 0 if there are none
     projects_sums: bool  # whether only sums of the common and a task's metric are projected
     n_shards: int
+    factor_seed: int  # of the first factors
 
     @property
     def stacked(self) -> Stack:
@@ -75,9 +81,9 @@ class Problem:
         return self.prepared.stacked
 
     @property
-    def form(self) -> str:
-        """The form of the metrics."""
-        return "full" if self.is_full else "diagonal"
+    def is_full(self) -> bool:
+        """Whether metrics are projected in Python, between chunks: those of all entries."""
+        return self.form == "full"
 
     @property
     def n_pools(self) -> int:
@@ -104,9 +110,36 @@ class Problem:
             ahead=state.ahead.view(np.uint64),
         )
 
+    def first_factors(self, n_features: int) -> np.ndarray:
+        """Return F_0, shape (features, width), in the numbers of the features; rows are padded to whole cache lines."""
+        return first_factors(self.factor_seed, int(self.settings.rank), n_features, self.stacked.values.dtype)
+
     def is_projection_due(self, iteration: int) -> bool:
         """Tell whether metrics are projected after an iteration, the last or not."""
         return self.projection_interval > 0 and iteration > 0 and iteration % self.projection_interval == 0
+
+
+def factor_width(rank: int) -> int:
+    """Return the numbers in a row of factors: the rank, rounded up to whole cache lines."""
+    per_line = LINE_BYTES // np.dtype(np.float32).itemsize
+    return -(-rank // per_line) * per_line
+
+
+def first_factors(seed: int, rank: int, n_features: int, dtype: Any) -> np.ndarray:
+    """Return F_0, shape (features, width), padded with zeros."""
+    width = factor_width(rank)
+    factors = large_array(n_features * width, dtype).reshape(n_features, width)
+    factors[:] = 0.0
+    draw_factors(np.uint64(seed), np.uint64(rank), factors)
+    return factors
+
+
+def factors_of_sums(sums: Sums, step: float, seed: int, rank: int) -> np.ndarray:
+    """Return the factors that sums stand for, float32 (features, rank)."""
+    start = first_factors(seed, rank, len(sums.factor_totals), np.float32)
+    factors = np.empty_like(start)
+    set_factors(step, start, sums.factor_totals, sums.squares, factors)
+    return np.ascontiguousarray(factors[:, :rank])
 
 
 def metric_of_totals(totals: np.ndarray, reg: float, clock: int, prior: float, is_full: bool) -> np.ndarray:
@@ -140,10 +173,9 @@ def project(problem: Problem, state: State) -> Sums:
     harmonic = state.harmonic - 1.0 / state.iteration
     if not problem.is_full:
         everything = np.full(1, 1, dtype=np.uint64)  # a list that has overflowed: all entries are clipped
-        floors, clock = np.zeros(len(settings.regs)), np.uint64(state.clock(0))
-        training.clip_totals(
-            settings.priors, settings.regs, clock, harmonic, floors, sums.totals, sums.moments, everything
-        )
+        memory = DiagonalMemory(np.zeros(0), everything, np.zeros(len(settings.regs)))
+        clock = np.uint64(state.clock(0))
+        clip_totals(settings.priors, settings.regs, clock, harmonic, memory, sums.totals, sums.moments)
         return sums
     for column in range(int(settings.common_is_given), sums.totals.shape[1]):
         metric = project_psd(unprojected(problem, state, column))
