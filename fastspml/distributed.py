@@ -199,8 +199,9 @@ class _Change(NamedTuple):
 
 
 def _changes(before: np.ndarray, after: np.ndarray) -> Any:
-    places = np.flatnonzero(before.view(np.int64) != after.view(np.int64))
-    if len(places) * (8 + 4) >= after.nbytes:
+    bits = np.dtype(f"u{after.itemsize}")
+    places = np.flatnonzero(before.view(bits) != after.view(bits))
+    if len(places) * (after.itemsize + 4) >= after.nbytes:
         return after.copy()  # the array itself may change before it is sent
     return (places.astype(np.uint32) if after.size < 2**32 else places), after.reshape(-1)[places]
 

@@ -189,7 +189,8 @@ class Learner(RanksByMetric):
             self._check_memory(len(columns), n_metrics, n_tasks)
         totals = np.zeros((n_entries, n_metrics))
         n_pools = 1 if self._is_pooled else n_tasks
-        return new_state(totals, n_pools, bool(self.average), columns, factor_width=self._factor_width)
+        dtype = prepared.stacked.values.dtype
+        return new_state(totals, n_pools, bool(self.average), columns, None, self._factor_width, dtype)
 
     def _check_memory(self, n_words: int, n_metrics: int, n_tasks: int) -> None:
         copies = 1 if self.shards == 1 else 2 + 2 * self._n_threads  # totals, those of the round, and of its shards
@@ -228,10 +229,14 @@ class Learner(RanksByMetric):
 
     def _problem(self, prepared: Prepared) -> Problem:
         """Return what is to be solved."""
-        n_tasks = len(prepared.networks)
+        settings, interval = self._settings(len(prepared.networks)), self._projection_interval
+        return Problem(prepared, settings, self.form, interval, self._projects_sums, int(self.shards))
+
+    def _settings(self, n_tasks: int) -> Settings:
+        """Return the parameters as kernels take them."""
         interval = self._projection_interval
         every, priors = np.uint64(0 if self.form == "full" else interval), np.array(self._priors(n_tasks))
-        settings = Settings(
+        return Settings(
             seed=np.uint64(self.seed),
             batch_size=np.uint64(self.batch_size),
             share=1.0 / self.batch_size,
@@ -252,9 +257,7 @@ class Learner(RanksByMetric):
             common_is_given=False,
             step=float(self.step),
             rank=np.uint64(self.rank),
-        )
-        return Problem(
-            prepared, settings, self.form, interval, self._projects_sums, int(self.shards), factor_seed=int(self.seed)
+            factor_seed=np.uint64(self.seed),
         )
 
     @property
@@ -287,7 +290,7 @@ class Learner(RanksByMetric):
             "score": self.score,
         }
         if has_factors:
-            factors = factors_of_sums(self.state_.whole, self.step, self.seed, self.rank)
+            factors = factors_of_sums(self._settings(len(self.task_names_)), self.state_.whole)
             return FactoredMetric(part, factors, **context)
         if part.ndim == 1:
             return DiagonalMetric(part, **context)

@@ -7,7 +7,6 @@ subgradients. So V is all that training keeps.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -15,9 +14,8 @@ from fastspml.entries import add_to_diagonal, pack, with_prior
 from fastspml.kernels import training
 from fastspml.kernels.arguments import DiagonalMemory, Settings, Stack, Sums
 from fastspml.kernels.diagonal import clip_totals
-from fastspml.kernels.factored import draw_factors, set_factors
+from fastspml.kernels.factored import set_factors
 from fastspml.kernels.prefetch import LINE_BYTES
-from fastspml.machine import large_array
 from fastspml.mapped import count_columns
 from fastspml.metric import project_psd
 from fastspml.network import Network, check_same_features
@@ -73,7 +71,6 @@ class Problem:
     projection_interval: int  # iterations between projections during training; 0 if there are none
     projects_sums: bool  # whether only sums of the common and a task's metric are projected
     n_shards: int
-    factor_seed: int  # of the first factors
 
     @property
     def stacked(self) -> Stack:
@@ -110,10 +107,6 @@ class Problem:
             ahead=state.ahead.view(np.uint64),
         )
 
-    def first_factors(self, n_features: int) -> np.ndarray:
-        """Return F_0, shape (features, width), in the numbers of the features; rows are padded to whole cache lines."""
-        return first_factors(self.factor_seed, int(self.settings.rank), n_features, self.stacked.values.dtype)
-
     def is_projection_due(self, iteration: int) -> bool:
         """Tell whether metrics are projected after an iteration, the last or not."""
         return self.projection_interval > 0 and iteration > 0 and iteration % self.projection_interval == 0
@@ -121,25 +114,15 @@ class Problem:
 
 def factor_width(rank: int) -> int:
     """Return the numbers in a row of factors: the rank, rounded up to whole cache lines."""
-    per_line = LINE_BYTES // np.dtype(np.float32).itemsize
-    return -(-rank // per_line) * per_line
+    n_line = LINE_BYTES // np.dtype(np.float32).itemsize
+    return -(-rank // n_line) * n_line
 
 
-def first_factors(seed: int, rank: int, n_features: int, dtype: Any) -> np.ndarray:
-    """Return F_0, shape (features, width), padded with zeros."""
-    width = factor_width(rank)
-    factors = large_array(n_features * width, dtype).reshape(n_features, width)
-    factors[:] = 0.0
-    draw_factors(np.uint64(seed), np.uint64(rank), factors)
+def factors_of_sums(settings: Settings, sums: Sums) -> np.ndarray:
+    """Return the factors that sums stand for, (features, rank)."""
+    factors = np.empty((len(sums.factor_totals), int(settings.rank)), sums.factor_totals.dtype)
+    set_factors(settings, sums, factors)
     return factors
-
-
-def factors_of_sums(sums: Sums, step: float, seed: int, rank: int) -> np.ndarray:
-    """Return the factors that sums stand for, float32 (features, rank)."""
-    start = first_factors(seed, rank, len(sums.factor_totals), np.float32)
-    factors = np.empty_like(start)
-    set_factors(step, start, sums.factor_totals, sums.squares, factors)
-    return np.ascontiguousarray(factors[:, :rank])
 
 
 def metric_of_totals(totals: np.ndarray, reg: float, clock: int, prior: float, is_full: bool) -> np.ndarray:

@@ -9,7 +9,6 @@ import numpy as np
 
 from fastspml.kernels import factored, training
 from fastspml.kernels.arguments import DiagonalMemory, FactoredMemory, FullMemory, Sums, Work
-from fastspml.machine import large_array
 from fastspml.problem import Problem, check_finite, project, projected_sums
 from fastspml.state import State, copy_sums
 
@@ -31,7 +30,7 @@ class Workspace:
             n_rows = 4 if problem.settings.length else 6
         n_kept = min(KEPT_SUBGRADIENTS, n_triplets * n_rows * longest)
         n_grads = n_kept + n_rows * longest
-        self.step = problem.settings.step
+        self.settings = problem.settings
         self.work = Work(
             rows=np.zeros((2, n_triplets, 3), dtype=np.uint64),
             violated=np.zeros((n_triplets, training.N_FIELDS), dtype=np.uint64),
@@ -49,7 +48,7 @@ class Workspace:
         """
         memory = self.work.memory
         if isinstance(memory, FactoredMemory):
-            factored.set_factors(self.step, memory.first_factors, sums.factor_totals, sums.squares, memory.factors)
+            factored.set_step_sizes(self.settings, sums.squares, memory.step_sizes)
             memory = memory.diagonal
         if isinstance(memory, DiagonalMemory):
             memory.touched[:1] = len(memory.touched)
@@ -68,13 +67,11 @@ def _memory(problem: Problem, state: State, n_grads: int) -> DiagonalMemory | Fu
     )
     if problem.form == "diagonal":
         return diagonal
-    first_factors, n_triplets = problem.first_factors(n_entries), problem.n_triplets
-    shape = first_factors.shape
+    factor_totals = state.sums.factor_totals
     return FactoredMemory(
         diagonal,
-        factors=large_array(first_factors.size, first_factors.dtype).reshape(shape),
-        first_factors=first_factors,
-        embeddings=np.empty((n_triplets, 3, shape[1]), first_factors.dtype),
+        step_sizes=np.empty(n_entries, factor_totals.dtype),
+        embeddings=np.empty((problem.n_triplets, 3, factor_totals.shape[1]), factor_totals.dtype),
     )
 
 
@@ -84,9 +81,10 @@ def run_next_chunk(problem: Problem, state: State, last: int, workspace: Workspa
     last = _chunk_end(problem, iteration, last, workspace.chunk_triplets)
     projects = problem.is_full and not problem.projects_sums and problem.is_projection_due(last)
     sums = copy_sums(state.sums) if projects else state.sums  # the state changes when its projection is done
-    evaluated, settings = sums.totals, problem.settings_of(state)
+    evaluated, settings = sums, problem.settings_of(state)
     if problem.is_full and problem.projects_sums and problem.is_projection_due(iteration):
-        evaluated, settings = projected_sums(problem, state), settings._replace(evaluates_given=True)
+        evaluated = sums._replace(totals=projected_sums(problem, state))
+        settings = settings._replace(evaluates_given=True)
     training.run_chunk(
         np.uint64(last), problem.stacked, settings, evaluated, sums, workspace.work, state.counts_until(last)
     )

@@ -223,15 +223,13 @@ def mtspml(X_list, triplets, common_reg, task_regs, metric, margin, projection, 
 
 
 def first_factors(seed, d, rank):
-    """Return F_0, shape (d, rank): uniform numbers of mean 0 and deviation .1 / sqrt(rank)."""
+    """Return F_0, shape (d, rank): plus or minus .1 / sqrt(rank), 32 signs of a feature from one random word."""
     constant = 0xD1B54A32D192ED03
-    bound = 0.1 * math.sqrt(3 / rank)
     F = np.zeros((d, rank))
     for f in range(d):
-        row = mix(mix(int(seed) ^ constant) + (f + 1) * constant)
         for k in range(rank):
-            word = mix(row + (k + 1) * constant)
-            F[f, k] = bound * ((word >> 11) / 2**52 - 1)
+            word = mix(mix(int(seed) ^ constant) + ((f << 32) + k - k % 32 + 1) * constant)
+            F[f, k] = 0.1 / math.sqrt(rank) * (1 if (word >> (32 + k % 32)) & 1 else -1)
     return F
 
 

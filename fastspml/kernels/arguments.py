@@ -66,6 +66,7 @@ class Settings(NamedTuple):
     common_is_given: bool  # column 0 of the totals holds the common metric itself, which stays as it is, like factors
     step: float  # of the factors
     rank: np.uint64  # of the factors, without padding
+    factor_seed: np.uint64  # of the first factors
 
 
 class Scales(NamedTuple):
@@ -84,7 +85,7 @@ class Sums(NamedTuple):
 
     totals: np.ndarray  # V, float64 (entries, metrics); an entry is a feature, or one of a packed lower triangle
     moments: np.ndarray  # U, the same shape, or (0, metrics) without averaging
-    factor_totals: np.ndarray  # S, float64 (features, width); empty but for factored metrics
+    factor_totals: np.ndarray  # S, (features, width), in the type of the features; empty but for factored metrics
     squares: np.ndarray  # G, float64 (features,); empty but for factored metrics
     counters: np.ndarray  # int64 (training.N_COUNTERS,)
     harmonic: np.ndarray  # float64 (1,): the harmonic number of the iterations done
@@ -108,11 +109,10 @@ class FullMemory(NamedTuple):
 
 
 class FactoredMemory(NamedTuple):
-    """Scratch memory for factored metrics: that of their diagonal part, and the factors that the sums stand for."""
+    """Scratch memory for factored metrics: that of their diagonal part, and what their factors are made with."""
 
     diagonal: DiagonalMemory
-    factors: np.ndarray  # F, (features, width)
-    first_factors: np.ndarray  # F_0, the same shape
+    step_sizes: np.ndarray  # (features,), step / sqrt(G + EPSILON)
     embeddings: np.ndarray  # (triplets, 3, width): of i, j, l, for the violated triplets of an iteration
 
 

@@ -18,27 +18,27 @@ ZERO, ONE = np.uint64(0), np.uint64(1)
 # ---- evaluate --------------------------------------------------------------------------------------------------------
 
 
-def evaluate(memory, entries, triplet, scales, totals, grads, at, slot):
+def evaluate(memory, entries, triplet, scales, settings, evaluated, grads, at, slot):
     """Return the gap of a triplet, and how many subgradients l and j have; write these to grads from at on."""
 
 
-def _evaluate_diagonal(memory, entries, triplet, scales, totals, grads, at, slot):
-    gap = gap_diagonal(memory, entries, triplet, scales, totals, grads, at)
+def _evaluate_diagonal(memory, entries, triplet, scales, settings, evaluated, grads, at, slot):
+    gap = gap_diagonal(memory, entries, triplet, scales, evaluated.totals, grads, at)
     return gap, triplet.linked.n, triplet.unlinked.n
 
 
-def _evaluate_full(memory, entries, triplet, scales, totals, grads, at, slot):
-    return gap_full(memory, entries, triplet, scales, totals, grads, at)
+def _evaluate_full(memory, entries, triplet, scales, settings, evaluated, grads, at, slot):
+    return gap_full(memory, entries, triplet, scales, evaluated.totals, grads, at)
 
 
-def _evaluate_factored(memory, entries, triplet, scales, totals, grads, at, slot):
-    gap = gap_diagonal(memory.diagonal, entries, triplet, scales, totals, grads, at)
-    gap += gap_factors(memory, entries, triplet, scales.length, slot)
+def _evaluate_factored(memory, entries, triplet, scales, settings, evaluated, grads, at, slot):
+    gap = gap_diagonal(memory.diagonal, entries, triplet, scales, evaluated.totals, grads, at)
+    gap += gap_factors(memory, entries, triplet, settings, evaluated.factor_totals, slot)
     return gap, triplet.linked.n, triplet.unlinked.n
 
 
 @overload(evaluate, jit_options=OPTIONS)
-def _evaluate(memory, entries, triplet, scales, totals, grads, at, slot):
+def _evaluate(memory, entries, triplet, scales, settings, evaluated, grads, at, slot):
     return _of_form(memory, _evaluate_diagonal, _evaluate_full, _evaluate_factored)
 
 
@@ -122,21 +122,21 @@ def _clip(memory, settings, clock, harmonic, sums):
 # ---- prefetch --------------------------------------------------------------------------------------------------------
 
 
-def prefetch_metric(memory, stack, rows):
+def prefetch_metric(memory, stack, rows, evaluated):
     """Prefetch what evaluating a triplet reads of its metric; its rows are in the cache."""
 
 
-def _prefetch_nothing(memory, stack, rows):
+def _prefetch_nothing(memory, stack, rows, evaluated):
     pass
 
 
-def _prefetch_factored(memory, stack, rows):
+def _prefetch_factored(memory, stack, rows, evaluated):
     for c in range(3):
-        prefetch_factors(stack.entries, span_of(stack.indptr, rows[c]), memory.factors)
+        prefetch_factors(stack.entries, span_of(stack.indptr, rows[c]), evaluated.factor_totals)
 
 
 @overload(prefetch_metric, jit_options=OPTIONS)
-def _prefetch_metric(memory, stack, rows):
+def _prefetch_metric(memory, stack, rows, evaluated):
     return _of_form(memory, _prefetch_nothing, _prefetch_nothing, _prefetch_factored)
 
 

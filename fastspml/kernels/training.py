@@ -110,7 +110,7 @@ def metric_scales(settings, t, own):
 
 
 @kernel
-def prefetch_ahead(stack, memory, rows, next_rows, k, n_triplets):
+def prefetch_ahead(stack, memory, evaluated, rows, next_rows, k, n_triplets):
     """Prefetch the rows of a triplet some after the k-th, and what the next one reads of the metric."""
     ahead = k + ROWS_AHEAD
     if ahead < n_triplets:
@@ -118,7 +118,7 @@ def prefetch_ahead(stack, memory, rows, next_rows, k, n_triplets):
     elif ahead - n_triplets < n_triplets:
         prefetch_rows(stack, next_rows, ahead - n_triplets)
     if k + METRIC_AHEAD < n_triplets:
-        prefetch_metric(memory, stack, rows[k + METRIC_AHEAD])
+        prefetch_metric(memory, stack, rows[k + METRIC_AHEAD], evaluated)
 
 
 @kernel
@@ -134,11 +134,13 @@ def find_violated(stack, settings, t, n_pools, next_rows, evaluated, work, count
         scales = metric_scales(settings, t, pool + ONE if settings.has_tasks else ZERO)
         start = pool * settings.batch_size
         for k in range(start, start + settings.batch_size):
-            prefetch_ahead(stack, memory, rows, next_rows, k, n_triplets)
+            prefetch_ahead(stack, memory, evaluated, rows, next_rows, k, n_triplets)
             triplet = triplet_of(stack.indptr, rows[k])
             anchor, unlinked, linked = triplet.anchor, triplet.unlinked, triplet.linked
             n_words += anchor.n + unlinked.n + linked.n
-            gap, n_linked, n_unlinked = evaluate(memory, entries, triplet, scales, evaluated, grads, at, n_violated)
+            gap, n_linked, n_unlinked = evaluate(
+                memory, entries, triplet, scales, settings, evaluated, grads, at, n_violated
+            )
             if not np.isfinite(gap) and counters[BAD_ITERATION] == 0:
                 counters[BAD_ITERATION] = t
             # No branch: it would be mispredicted half of the time. What is noted of a triplet that is not violated, the
@@ -210,7 +212,7 @@ def add_violated(stack, settings, t, harmonic, n_pools, n_violated, work, sums, 
 def run_chunk(t_last, stack, settings, evaluated, sums, work, violations):
     """Run the iterations of Algorithm 1 or 2 after those that `sums` count, up to t_last, in place.
 
-    evaluated : (entries, metrics), what the hinge is evaluated at: the totals, or given metrics (evaluates_given)
+    evaluated : Sums, what the hinge is evaluated at: the same, or with given metrics as totals (evaluates_given)
     sums : Sums; its counters and harmonic number are updated with its totals, so that they always agree
     violations : int64 (iterations, pools)
     """
