@@ -1,18 +1,21 @@
-"""Metric: a learned distance between nodes, apart from its learner; diagonal or full."""
+"""What all forms of metric have in common: distances, similarities, explanations and addition."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 
-from fastspml.csr import canonical_rows, csr_from_parts
+from fastspml.csr import canonical_rows
 from fastspml.network import Network
 from fastspml.weighting import Weighting
+
+if TYPE_CHECKING:
+    from fastspml.metric.diagonal_metric import DiagonalMetric
+    from fastspml.metric.full_metric import FullMetric
 
 # Products x'My lose this share of the norms to rounding; distances that small are computed from differences instead.
 CANCELLATION = 1e-5
@@ -59,11 +62,15 @@ class Metric(ABC):
     @staticmethod
     def diagonal(weights: Any, **context: Any) -> DiagonalMetric:
         """Make the metric diag(weights)."""
+        from fastspml.metric.diagonal_metric import DiagonalMetric
+
         return DiagonalMetric(weights, **context)
 
     @staticmethod
     def full(matrix: Any, **context: Any) -> FullMetric:
         """Make the metric of a symmetric matrix, shape (d, d)."""
+        from fastspml.metric.full_metric import FullMetric
+
         matrix = np.asarray(matrix, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"a metric's matrix must be square, got shape {matrix.shape}.")
@@ -74,7 +81,7 @@ class Metric(ABC):
     @staticmethod
     def identity(n_features: int, **context: Any) -> DiagonalMetric:
         """Make the Euclidean metric."""
-        return DiagonalMetric(np.ones(n_features), **context)
+        return Metric.diagonal(np.ones(n_features), **context)
 
     @property
     def context(self) -> dict[str, Any]:
@@ -232,184 +239,6 @@ class Metric(ABC):
         if (self.takes_counts, self.weighting) != (other.takes_counts, other.weighting):
             raise ValueError("metrics over differently weighted attributes cannot be added.")
         return self._plus(other)
-
-
-class DiagonalMetric(Metric):
-    """d(x, y) = sum of weights_f (x_f - y_f)^2."""
-
-    is_full = False
-
-    def __init__(self, weights: Any, **context: Any) -> None:
-        weights = np.array(weights, dtype=np.float64)
-        if weights.ndim != 1:
-            raise ValueError(f"weights must have one dimension, got shape {weights.shape}.")
-        if not np.isfinite(weights).all():
-            raise ValueError("weights of a metric must be finite.")
-        super().__init__(len(weights), **context)
-        self.weights = weights
-
-    def __repr__(self) -> str:
-        return f"DiagonalMetric({self.n_features:,} features, {np.count_nonzero(self.weights):,} with weight)"
-
-    @property
-    def diagonal_entries(self) -> np.ndarray:
-        return self.weights
-
-    def product(self, rows: sparse.csr_array) -> sparse.csr_array:
-        # In the order of the rows' words, which a product by SciPy would turn round.
-        return csr_from_parts(rows.data * self.weights[rows.indices], rows.indices, rows.indptr, rows.shape)
-
-    def sqnorms(self, rows: sparse.csr_array) -> np.ndarray:
-        entries = rows.data * self.weights[rows.indices]
-        entries *= rows.data
-        norms, filled = np.zeros(rows.shape[0]), np.flatnonzero(np.diff(rows.indptr))
-        if len(filled):
-            norms[filled] = np.add.reduceat(entries, rows.indptr[filled])
-        return norms
-
-    def sqnorm_from(self, prior: float) -> float:
-        return float(np.sum((self.weights - prior) ** 2))
-
-    def project(self) -> DiagonalMetric:
-        return DiagonalMetric(np.maximum(self.weights, 0.0), **self.context)
-
-    @property
-    def is_psd(self) -> bool:
-        return bool((self.weights >= 0.0).all())
-
-    def _transform(self, rows: sparse.csr_array) -> sparse.csr_array:
-        return rows.astype(np.float64) @ sparse.diags_array(np.sqrt(self.weights), format="csr")
-
-    def _plus(self, other: Metric) -> Metric:
-        if isinstance(other, DiagonalMetric):
-            return DiagonalMetric(self.weights + other.weights, **self.context)
-        return other._plus(self)
-
-
-class FullMetric(Metric):
-    """d(x, y) = (x - y)' M (x - y), with a block of M for some features and `rest` on the diagonal for all others.
-
-    Only words that occur in training get a row of the block; a word that was never seen keeps its prior.
-    """
-
-    is_full = True
-
-    def __init__(self, block: np.ndarray, columns: np.ndarray, n_features: int, rest: float, **context: Any) -> None:
-        if not np.isfinite(block).all():
-            raise ValueError("the matrix of a metric must be finite.")
-        super().__init__(n_features, **context)
-        self.block = block
-        self.columns = columns
-        self.rest = rest
-
-    def __repr__(self) -> str:
-        return f"FullMetric({self.n_features:,} features, {len(self.columns):,} of them with a row)"
-
-    @property
-    def matrix(self) -> np.ndarray:
-        """M as a dense array, shape (d, d)."""
-        matrix = self.rest * np.eye(self.n_features)
-        matrix[np.ix_(self.columns, self.columns)] = self.block
-        return matrix
-
-    @property
-    def diagonal_entries(self) -> np.ndarray:
-        diagonal = np.full(self.n_features, self.rest)
-        diagonal[self.columns] = np.diag(self.block)
-        return diagonal
-
-    @cached_property
-    def _is_outside(self) -> np.ndarray:
-        outside = np.ones(self.n_features, dtype=bool)
-        outside[self.columns] = False
-        return outside
-
-    def product(self, rows: sparse.csr_array) -> np.ndarray:
-        product = np.zeros(rows.shape)
-        if self.rest:
-            product[:, self._is_outside] = self.rest * rows[:, self._is_outside].toarray()
-        product[:, self.columns] = rows[:, self.columns] @ self.block
-        return product
-
-    def sqnorms(self, rows: sparse.csr_array) -> np.ndarray:
-        inside = rows[:, self.columns]
-        norms = np.empty(rows.shape[0])
-        for start in range(0, rows.shape[0], BLOCK_ROWS):
-            part = inside[start : start + BLOCK_ROWS]
-            norms[start : start + BLOCK_ROWS] = part.multiply(part @ self.block).sum(axis=1)
-        if self.rest:
-            outside = rows[:, self._is_outside].astype(np.float64)
-            norms += self.rest * outside.multiply(outside).sum(axis=1)
-        return norms
-
-    def sqnorm_from(self, prior: float) -> float:
-        on_diagonal = self.diagonal_entries
-        off_diagonal = np.sum(self.block**2) - np.sum(np.diag(self.block) ** 2)
-        return float(off_diagonal + np.sum((on_diagonal - prior) ** 2))
-
-    def project(self) -> FullMetric:
-        return FullMetric(project_psd(self.block), self.columns, self.n_features, max(self.rest, 0.0), **self.context)
-
-    @cached_property
-    def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
-        return linalg.eigh(self.block) if len(self.block) else (np.zeros(0), self.block)
-
-    @property
-    def is_psd(self) -> bool:
-        values = self._eigen[0]
-        return self.rest >= 0.0 and (len(values) == 0 or bool(values[0] >= -1e-10 * max(1.0, np.abs(values).max())))
-
-    def _transform(self, rows: sparse.csr_array) -> Any:
-        values, vectors = self._eigen
-        inside = rows[:, self.columns] @ (vectors * np.sqrt(np.maximum(values, 0.0)))
-        if not self.rest:
-            return inside
-        outside = np.sqrt(self.rest) * rows[:, self._is_outside].astype(np.float64)
-        return sparse.hstack([sparse.csr_array(inside), outside], format="csr")
-
-    def _plus(self, other: Metric) -> FullMetric:
-        columns, rest = self.columns, self.rest
-        if isinstance(other, FullMetric):
-            columns, rest = np.union1d(columns, other.columns), rest + other.rest
-        else:
-            columns = np.arange(self.n_features)
-        block = self._block_on(columns)
-        if isinstance(other, FullMetric):
-            block += other._block_on(columns)
-        else:
-            block[np.diag_indices_from(block)] += other.diagonal_entries
-        return FullMetric(block, columns, self.n_features, rest, **self.context)
-
-    def _block_on(self, columns: np.ndarray) -> np.ndarray:
-        """Return M on more columns than the block has; a copy."""
-        block = self.rest * np.eye(len(columns))
-        inside = np.searchsorted(columns, self.columns)
-        block[np.ix_(inside, inside)] = self.block
-        return block
-
-
-def project_psd(matrix: np.ndarray) -> np.ndarray:
-    """Return the nearest positive semidefinite matrix: eigenvalues clipped at zero.
-
-    Coordinates that no other one is coupled to are their own eigenvectors, and stay out of the decomposition.
-    """
-    diagonal = np.diag(matrix)
-    is_coupled = np.count_nonzero(matrix, axis=1) - (diagonal != 0.0) > 0
-    projected = np.diag(np.maximum(diagonal, 0.0))
-    coupled = np.flatnonzero(is_coupled)
-    if len(coupled) == 0:
-        return projected
-    block = matrix[np.ix_(coupled, coupled)]
-    values, vectors = linalg.eigh(block)
-    n_negative = int(np.searchsorted(values, 0.0))
-    if n_negative <= len(values) // 2:  # take the fewer eigenvectors: the negative part away, or the positive alone
-        vectors = vectors[:, :n_negative]
-        block = block - (vectors * values[:n_negative]) @ vectors.T
-    else:
-        vectors = vectors[:, n_negative:]
-        block = (vectors * values[n_negative:]) @ vectors.T
-    projected[np.ix_(coupled, coupled)] = (block + block.T) / 2.0
-    return projected
 
 
 def _difference(x: sparse.csr_array, y: sparse.csr_array) -> sparse.csr_array:
