@@ -178,7 +178,7 @@ def test_score_links_and_count_negatives():
     starts = np.cumsum([0] + [len(linked) for linked in links])
     linked, scores, positives = np.concatenate(links), np.empty(2), np.empty(starts[-1])
     rows = as_kernel_csr(network.features[linked])
-    scanning.score_links(*rows, norms[linked], table, starts, scores, positives)
+    scanning.score_links(*rows, np.zeros((len(linked), 0)), norms[linked], table, starts, scores, positives)
     expected = [naive.score_nodes(np.diag(weights), X, X[node]) for node in nodes]
     for query in range(2):
         got = positives[starts[query] : starts[query + 1]]
@@ -189,7 +189,7 @@ def test_score_links_and_count_negatives():
     for first, last in ((0, 5), (5, 14)):
         block = as_kernel_csr(mapped.rows_between(network.features, first, last))
         scanning.count_negatives(
-            *block, norms[first:last], np.uint64(first), table, nodes, *adjacency, np.ones(14, bool), positives, starts,
+            *block, np.zeros((last - first, 0)), norms[first:last], np.uint64(first), table, nodes, *adjacency, np.ones(14, bool), positives, starts,
             scores, np.empty(2, np.uint64), passed, ties, n_negative,
         )  # fmt: skip
     for query, node in enumerate(nodes):

@@ -2,6 +2,7 @@
 
 from fastspml.metric.base import Metric
 from fastspml.metric.diagonal_metric import DiagonalMetric
+from fastspml.metric.factored_metric import FactoredMetric
 from fastspml.metric.full_metric import FullMetric, project_psd
 
-__all__ = ["DiagonalMetric", "FullMetric", "Metric", "project_psd"]
+__all__ = ["DiagonalMetric", "FactoredMetric", "FullMetric", "Metric", "project_psd"]

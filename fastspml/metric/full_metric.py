@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
-from fastspml.metric.base import BLOCK_ROWS, Metric
+from fastspml.machine import available_memory
+from fastspml.metric.base import BLOCK_ROWS, Metric, score_suffix
 
 
 class FullMetric(Metric):
@@ -17,7 +18,7 @@ class FullMetric(Metric):
     Only words that occur in training get a row of the block; a word that was never seen keeps its prior.
     """
 
-    is_full = True
+    form = "full"
 
     def __init__(self, block: np.ndarray, columns: np.ndarray, n_features: int, rest: float, **context: Any) -> None:
         if not np.isfinite(block).all():
@@ -28,7 +29,7 @@ class FullMetric(Metric):
         self.rest = rest
 
     def __repr__(self) -> str:
-        return f"FullMetric({self.n_features:,} features, {len(self.columns):,} of them with a row)"
+        return f"FullMetric({self.n_features:,} features, {len(self.columns):,} of them with a row{score_suffix(self)})"
 
     @property
     def matrix(self) -> np.ndarray:
@@ -67,6 +68,20 @@ class FullMetric(Metric):
             norms += self.rest * outside.multiply(outside).sum(axis=1)
         return norms
 
+    def submatrix(self, features: np.ndarray, others: np.ndarray) -> np.ndarray:
+        entries = np.where(features[:, None] == others[None, :], self.rest, 0.0)
+        rows, columns = self._place[features], self._place[others]
+        has_row, has_column = rows >= 0, columns >= 0
+        entries[np.ix_(has_row, has_column)] = self.block[np.ix_(rows[has_row], columns[has_column])]
+        return entries
+
+    @cached_property
+    def _place(self) -> np.ndarray:
+        """The row of the block that each feature has, or -1; shape (d,)."""
+        place = np.full(self.n_features, -1)
+        place[self.columns] = np.arange(len(self.columns))
+        return place
+
     def sqnorm_from(self, prior: float) -> float:
         on_diagonal = self.diagonal_entries
         off_diagonal = np.sum(self.block**2) - np.sum(np.diag(self.block) ** 2)
@@ -93,17 +108,24 @@ class FullMetric(Metric):
         return sparse.hstack([sparse.csr_array(inside), outside], format="csr")
 
     def _plus(self, other: Metric) -> FullMetric:
-        columns, rest = self.columns, self.rest
         if isinstance(other, FullMetric):
-            columns, rest = np.union1d(columns, other.columns), rest + other.rest
+            columns, rest = np.union1d(self.columns, other.columns), self.rest + other.rest
+            block = self._block_on(columns) + other._block_on(columns)
         else:
-            columns = np.arange(self.n_features)
-        block = self._block_on(columns)
-        if isinstance(other, FullMetric):
-            block += other._block_on(columns)
-        else:
-            block[np.diag_indices_from(block)] += other.diagonal_entries
+            columns, rest = np.arange(self.n_features), self.rest
+            self._check_memory(other)
+            block = self._block_on(columns)
+            other.add_to(block)
         return FullMetric(block, columns, self.n_features, rest, **self.context)
+
+    def _check_memory(self, other: Metric) -> None:
+        """Refuse a sum with a row for each feature that does not fit into memory."""
+        needed, available = 16 * self.n_features**2, available_memory()  # the sum, and what is added to it
+        if needed > available:
+            raise ValueError(
+                f"the sum of a full and a {other.form} metric over {self.n_features} features takes "
+                f"{needed / 1e9:.1f} GB, but {available / 1e9:.1f} GB are free; use a smaller vocabulary."
+            )
 
     def _block_on(self, columns: np.ndarray) -> np.ndarray:
         """Return M on more columns than the block has; a copy."""
