@@ -86,7 +86,7 @@ def _scan(
 
 
 def _table(metric: Metric, queries: sparse.csr_array) -> np.ndarray:
-    """Return what rows are multiplied with to be scored, a column for each query, as `score_for_all` takes it."""
+    """Return what rows are multiplied with to be scored, a column for each query, as the kernels take it."""
     if metric.form == "full":
         products = metric.product(queries)
     else:

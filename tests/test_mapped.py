@@ -135,6 +135,23 @@ def test_scanning_ranks_like_the_index_to_the_bit(both, weighting, candidates, n
     assert candidates is not None or got.n_defined == 80
 
 
+@pytest.mark.parametrize("score", ["distance", "similarity"])
+@pytest.mark.parametrize("form", ["diagonal", "factored", "full"])
+def test_scanning_ranks_like_the_index_by_any_metric(both, monkeypatch, form, score):
+    monkeypatch.setattr(mapped, "PIECE", 97)  # several blocks of nodes
+    rng = np.random.default_rng(0)
+    weights, factors = rng.normal(size=70), rng.normal(size=(70, 5)).astype(np.float32)
+    metric = {
+        "diagonal": lambda: fs.Metric.diagonal(weights, score=score),
+        "factored": lambda: fs.Metric.factored(weights, factors, score=score),
+        "full": lambda: fs.Metric.full(factors @ factors.T + np.diag(weights), score=score),
+    }[form]()
+    nodes = np.arange(both[0][0].n_nodes)
+    expected, got = (fs.link_quality(metric, networks[0], nodes, k=3, n_threads=2) for networks in both)
+    for name, values in vars(expected).items():
+        np.testing.assert_allclose(vars(got)[name], values, rtol=1e-9 if form == "full" else 0)
+
+
 def test_scanning_ranks_by_definition(tmp_path):
     network = make_network()
     fs.write_networks(tmp_path / "n.h5", network)
