@@ -1,7 +1,7 @@
 """How well links are ranked in a network larger than memory: its rows are scanned in blocks, many queries at a time.
 
 `scoring.NodeScores` turns a network into an index, which is a copy of it; here a node's attributes are read where they
-lie. Both give the same values, bit for bit with a diagonal metric.
+lie. Both give the same values, bit for bit with a diagonal or factored metric.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fastspml.kernels import ranking, scanning
 from fastspml.mapped import row_ranges, rows_between, take_rows
 from fastspml.metric import Metric
 from fastspml.network import Network
-from fastspml.scoring import BLOCK_BYTES, on_threads, ranked_norms
+from fastspml.scoring import BLOCK_BYTES, embed, on_threads, ranked_norms, sparse_product
 
 MOST_QUERIES = 64  # of a scan; more are not scored faster, as each row's words are in the cache by then
 
@@ -26,7 +26,7 @@ def link_quality(
     rows = metric.attributes(network)
     norms = np.concatenate([ranked_norms(metric, rows_between(rows, *piece)) for piece in row_ranges(rows.indptr)])
     quality = np.empty((len(nodes), 4))
-    size = int(np.clip(BLOCK_BYTES // (8 * max(1, network.n_features)), 1, MOST_QUERIES))
+    size = int(np.clip(BLOCK_BYTES // (8 * max(1, network.n_features + metric.rank)), 1, MOST_QUERIES))
 
     def rank(part: slice) -> None:
         for start in range(part.start, part.stop, size):
@@ -49,8 +49,7 @@ def _scan(
     """Return the quality of a few nodes from one scan over the rows of all."""
     adj_indptr, adj_indices, _ = as_kernel_csr(adjacency)
     positions = nodes.astype(np.int64)
-    products = metric.product(take_rows(rows, positions))
-    table = np.ascontiguousarray(2.0 * (products if metric.is_full else products.toarray()).T)
+    table = _table(metric, take_rows(rows, positions))
     scores = np.empty(len(nodes))
 
     links = take_rows(adjacency, positions)
@@ -58,7 +57,10 @@ def _scan(
     starts = np.concatenate([[0], np.cumsum(is_positive)])[links.indptr]
     linked = links.indices[is_positive].astype(np.int64)
     positives = np.empty(len(linked))
-    scanning.score_links(*as_kernel_csr(take_rows(rows, linked)), norms[linked], table, starts, scores, positives)
+    linked_rows = take_rows(rows, linked)
+    scanning.score_links(
+        *as_kernel_csr(linked_rows), embed(metric, linked_rows), norms[linked], table, starts, scores, positives
+    )
     for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         positives[start:end].sort()
 
@@ -67,9 +69,10 @@ def _scan(
     n_negative = np.zeros(len(nodes), dtype=np.int64)
     next_links = np.empty(len(nodes), dtype=np.uint64)
     for first, last in row_ranges(rows.indptr):
+        block = rows_between(rows, first, last)
         scanning.count_negatives(
-            *as_kernel_csr(rows_between(rows, first, last)), norms[first:last], np.uint64(first), table, nodes,
-            adj_indptr, adj_indices, is_candidate, positives, starts, scores, next_links, passed, ties, n_negative,
+            *as_kernel_csr(block), embed(metric, block), norms[first:last], np.uint64(first), table, nodes, adj_indptr,
+            adj_indices, is_candidate, positives, starts, scores, next_links, passed, ties, n_negative,
         )  # fmt: skip
 
     quality = np.full((len(nodes), 4), np.nan)
@@ -80,3 +83,12 @@ def _scan(
                 positives[start:end], n_nearer, ties[start:end], n_negative[query], k, quality[query]
             )
     return quality
+
+
+def _table(metric: Metric, queries: sparse.csr_array) -> np.ndarray:
+    """Return what rows are multiplied with to be scored, a column for each query, as the kernels take it."""
+    if metric.form == "full":
+        products = metric.product(queries)
+    else:
+        products = np.hstack([sparse_product(metric, queries).toarray(), embed(metric, queries)])
+    return np.ascontiguousarray(2.0 * products.T)

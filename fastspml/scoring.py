@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -14,8 +15,9 @@ from scipy import sparse
 from fastspml.checks import check_positive_integer
 from fastspml.csr import as_kernel_csr, freeze
 from fastspml.kernels import draws, ranking, search
-from fastspml.mapped import take_rows
+from fastspml.mapped import rows_between, take_rows
 from fastspml.metric import Metric
+from fastspml.metric.diagonal_metric import weighted_rows, weighted_sqnorms
 from fastspml.network import Network
 from fastspml.stack import stack
 
@@ -33,28 +35,31 @@ BLOCK_TRIPLETS = 2**14
 
 
 class NodeScores:
-    """Squared distances from queries to all nodes, less the part d(x, 0) that depends on the query alone.
+    """Scores of all nodes for queries: what candidates are ranked by, smaller is nearer.
 
-    For a diagonal metric the attributes are kept word by word (an inverted index), so that a query looks only at the
-    nodes that have a word in common with it.
+    A score is the squared distance less the part d(x, 0) that depends on the query alone, or minus the similarity
+    2 x'My where the metric ranks by that. For a diagonal or factored metric the attributes are kept word by word (an
+    inverted index), so that a query looks only at the nodes that have a word in common with it. A factored metric also
+    needs the embeddings of all nodes. A score has the same bits whichever other queries are scored with it.
     """
 
     def __init__(self, metric: Metric, network: Network) -> None:
         self.metric = metric
         self.rows = metric.attributes(network)
         self.norms = ranked_norms(metric, self.rows)
-        if not metric.is_full:
+        if metric.form != "full":
             self._words = as_kernel_csr(self.rows.T.tocsr())
 
     def under(self, metric: Metric) -> NodeScores:
-        """Return the same nodes under another metric of the same form that compares the same attributes."""
+        """Return the same nodes under another metric that `fits`."""
         other = copy.copy(self)
-        other.__dict__.pop("_searched", None)
+        for name in ("_embeddings", "_by_factor", "_searched"):
+            other.__dict__.pop(name, None)
         other.metric, other.norms = metric, ranked_norms(metric, self.rows)
         return other
 
     def fits(self, metric: Metric) -> bool:
-        """Tell whether `under` can be used for a metric."""
+        """Tell whether `under` can be used for a metric: it compares the same attributes, and both are full or not."""
         mine = self.metric
         return (mine.is_full, mine.takes_counts, mine.weighting) == (
             metric.is_full, metric.takes_counts, metric.weighting
@@ -62,12 +67,23 @@ class NodeScores:
 
     def scores(self, queries: sparse.csr_array) -> np.ndarray:
         """Return scores of all nodes, shape (n_queries, n_nodes), for weighted query rows."""
-        products = self.metric.product(queries)
-        if self.metric.is_full:
-            return self.norms - 2.0 * (self.rows @ products.T).T
+        if self.metric.form == "full":
+            return self.norms - 2.0 * (self.rows @ self.metric.product(queries).T).T
         scores = np.empty((queries.shape[0], len(self.norms)))
-        ranking.score_nodes(*as_kernel_csr(products), *self._words, self.norms, scores)
+        ranking.score_nodes(*as_kernel_csr(sparse_product(self.metric, queries)), *self._words, self.norms, scores)
+        if self.metric.form == "factored":
+            ranking.subtract_embeddings(2.0 * embed(self.metric, queries), self._by_factor, scores)
         return scores
+
+    @cached_property
+    def _embeddings(self) -> np.ndarray:
+        """The embeddings of all nodes, shape (n, rank)."""
+        return freeze(embed(self.metric, self.rows))
+
+    @cached_property
+    def _by_factor(self) -> np.ndarray:
+        """The same, factor by factor, shape (rank, n)."""
+        return freeze(self._embeddings.T)
 
     def node_scores(self, nodes: np.ndarray) -> np.ndarray:
         """Return scores of all nodes, shape (len(nodes), n_nodes), for nodes of the network itself."""
@@ -78,45 +94,56 @@ class NodeScores:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the k nearest nodes of weighted query rows, but for one that each excludes, and their distances.
 
-        Both have shape (n_queries, k).
+        Both have shape (n_queries, k). Where the metric ranks by similarity, the similarities are returned instead.
         """
         nodes = np.empty((queries.shape[0], k), dtype=np.int64)
-        distances = np.empty(nodes.shape)
+        values = np.empty(nodes.shape)
 
         def search_full(part: slice) -> None:
             for block in blocks(np.arange(part.start, part.stop), len(self.norms)):
-                found = nodes[block[0] : block[-1] + 1]
-                search.nearest(self.scores(queries[block]), excluded[block], found)
-                for column in range(k):
-                    others = self.rows[found[:, column]]
-                    distances[block, column] = self.metric.paired_distances(queries[block], others)
+                found, scores = nodes[block[0] : block[-1] + 1], self.scores(queries[block])
+                search.nearest(scores, excluded[block], found)
+                values[block] = self._values(queries[block], found, scores)
 
-        def search_diagonal(part: slice) -> None:
-            indptr, indices, data = rows
+        def search_sparse(part: slice) -> None:
+            rows = rows_between(queries, part.start, part.stop)
             search.search_nodes(
-                indptr[part.start : part.stop + 1], indices, data, index, excluded[part], nodes[part], distances[part]
+                *as_kernel_csr(rows), embed(self.metric, rows), index, excluded[part], nodes[part], values[part]
             )
 
-        if self.metric.is_full:
+        if self.metric.form == "full":
             on_threads(search_full, queries.shape[0], n_threads)
         else:
-            rows, index = as_kernel_csr(queries), self._searched
-            on_threads(search_diagonal, queries.shape[0], n_threads)
-        return nodes, distances
+            index = self._searched
+            on_threads(search_sparse, queries.shape[0], n_threads)
+        return nodes, values
+
+    def _values(self, queries: sparse.csr_array, found: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Return the similarities, or else the distances, of the nodes that were found for each query."""
+        if self.metric.ranks_by_similarity:
+            return 0.0 - np.take_along_axis(scores, found, axis=1)
+        columns = [self.metric.paired_distances(queries, self.rows[column]) for column in found.T]
+        return np.stack(columns, axis=1)
 
     @cached_property
     def _searched(self) -> search.Nodes:
-        """The nodes under a diagonal metric, with what a search has to know about them beforehand."""
-        weights, norms = self.metric.diagonal_entries, self.metric.sqnorms(self.rows)
-        largest = float(norms.max(initial=0.0))
-        # A bound needs words that can only take nodes apart, and norms that float32 can hold.
-        has_bounds = bool((weights >= 0.0).all() and search.SMALLEST_NORM < largest < search.LARGEST_NORM)
-        is_common = common_words(self.rows, weights) if has_bounds else np.zeros(0, dtype=bool)
-        common = Metric.diagonal(weights * is_common).sqnorms(self.rows) if has_bounds else np.zeros(0)
+        """The nodes under a diagonal or factored metric, with what a search has to know about them beforehand."""
+        metric: Any = self.metric
+        weights, embeddings = metric.weights, self._embeddings
+        norms = np.zeros(len(self.norms)) if metric.ranks_by_similarity else metric.sqnorms(self.rows)
+        sizes = weighted_sqnorms(self.rows, np.abs(weights)) + np.einsum("nk,nk->n", embeddings, embeddings)
+        largest = float(sizes.max(initial=0.0))
+        has_bounds = search.SMALLEST_SIZE < largest < search.LARGEST_SIZE
+        # Only words whose weights are not negative can be left to bounds.
+        is_common = np.zeros(len(weights), dtype=bool)
+        if (weights >= 0.0).all():
+            is_common = common_words(self.rows, weights, float(sizes.sum()))
+        common = weighted_sqnorms(self.rows, weights * is_common)
+        held = slice(None) if has_bounds else slice(0)  # float32 cannot hold the others
         return search.Nodes(
-            *as_kernel_csr(self.rows), *self._words, freeze(weights), freeze(norms), has_bounds, freeze(is_common),
-            freeze(norms.astype(np.float32) if has_bounds else common.astype(np.float32)),
-            freeze(np.sqrt(common).astype(np.float32)), largest,
+            *as_kernel_csr(self.rows), *self._words, freeze(weights), freeze(norms), embeddings,
+            metric.ranks_by_similarity, has_bounds, freeze(is_common), freeze(norms[held].astype(np.float32)),
+            freeze(embeddings[held].T.astype(np.float32)), freeze(np.sqrt(common[held]).astype(np.float32)), largest,
         )  # fmt: skip
 
     def link_quality(
@@ -128,42 +155,54 @@ class NodeScores:
         quality = np.empty((len(nodes), 4))
 
         def rank(part: slice) -> None:
-            if self.metric.is_full:
-                for block in blocks(np.arange(part.start, part.stop), len(self.norms)):
-                    filled = quality[block[0] : block[-1] + 1]
-                    ranking.link_quality(self.node_scores(nodes[block]), nodes[block], *links, filled)
-            else:
+            if self.metric.form == "diagonal":
                 products = as_kernel_csr(self.metric.product(self.rows[nodes[part]]))
                 ranking.rank_links(*products, *self._words, self.norms, nodes[part], *links, quality[part])
+                return
+            for block in blocks(np.arange(part.start, part.stop), len(self.norms)):
+                filled = quality[block[0] : block[-1] + 1]
+                ranking.link_quality(self.node_scores(nodes[block]), nodes[block], *links, filled)
 
         on_threads(rank, len(nodes), n_threads)
         return quality
 
 
+def sparse_product(metric: Any, rows: sparse.csr_array) -> sparse.csr_array:
+    """Return rows @ diag(weights), the part of a diagonal or factored metric that is sparse."""
+    return weighted_rows(rows, metric.weights)
+
+
+def embed(metric: Any, rows: sparse.csr_array) -> np.ndarray:
+    """Return the embeddings of weighted rows, float64 (n, rank); of rank 0 unless the metric is factored."""
+    return metric.embed_rows(rows) if metric.form == "factored" else np.zeros((rows.shape[0], 0))
+
+
 def ranked_norms(metric: Metric, rows: sparse.csr_array) -> np.ndarray:
-    """Return the squared norms that rows of `metric.attributes` are ranked by.
+    """Return the squared norms that rows of `metric.attributes` are ranked by: zeros if that is by similarity.
 
     Rows that were scaled to length 1 have norms that differ by rounding, the more the more words they have. Under the
     plain metric nothing else tells apart nodes that have no word in common with a query: they shall tie.
     """
+    if metric.ranks_by_similarity:
+        return np.zeros(rows.shape[0])
     norms = metric.sqnorms(rows)
-    if metric.weighting is not None and metric.weighting.has_unit_rows and not metric.is_full:
+    if metric.weighting is not None and metric.weighting.has_unit_rows and metric.form == "diagonal":
         weights = metric.diagonal_entries
         if (weights == weights[:1]).all():
             norms[norms != 0.0] = weights[:1]  # rows without words have none
     return norms
 
 
-def common_words(rows: sparse.csr_array, weights: np.ndarray) -> np.ndarray:
+def common_words(rows: sparse.csr_array, weights: np.ndarray, total: float) -> np.ndarray:
     """Tell which words a search leaves to its bounds, shape (d,): those of most nodes, and those without weight.
 
-    As many as make up no more than COMMON_SHARE of all norms together, so that bounds stay close.
+    They make up no more than COMMON_SHARE of total, the norms of all nodes together, so that bounds stay close.
     """
     n_nodes = np.bincount(rows.indices, minlength=len(weights))
     parts = weights * np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, minlength=len(weights))
     order = np.lexsort((-n_nodes, parts > 0.0))
     is_common = np.zeros(len(weights), dtype=bool)
-    is_common[order] = np.cumsum(parts[order]) <= COMMON_SHARE * parts.sum()
+    is_common[order] = np.cumsum(parts[order]) <= COMMON_SHARE * total
     return is_common
 
 
@@ -175,7 +214,10 @@ class RanksByMetric(ABC):
         """Return the metric of a task, given by its network, its position or its name."""
 
     def scores(self, network: Network, nodes: np.ndarray) -> np.ndarray:
-        """Return minus the squared distances to all nodes, up to a constant per node; shape (len(nodes), n_nodes)."""
+        """Return minus the squared distances to all nodes, up to a constant per node; shape (len(nodes), n_nodes).
+
+        Where the metric ranks by similarity, the similarities are returned.
+        """
         return -NodeScores(self.metric_for(network), network).node_scores(np.asarray(nodes))
 
 
@@ -233,6 +275,6 @@ def mean_hinge(
             block = drawn[start : start + BLOCK_TRIPLETS]
             i, j, l = block[block[:, 0] == q, 1:].T
             linking, unlinked, linked = (take_rows(rows, nodes) for nodes in (i, j, l))
-            gaps = metric.paired_distances(linking, linked) - metric.paired_distances(linking, unlinked)
+            gaps = metric.gaps(linking, unlinked, linked)
             total += float(np.maximum(gaps + margin, 0.0).sum())
     return total / n_triplets

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fastspml import Network
+from fastspml import Metric, Network
+from tests import naive
 
 
 def make_network(
@@ -42,6 +43,15 @@ def networks() -> list[Network]:
 def dense(network: Network) -> tuple[np.ndarray, np.ndarray]:
     """Return attributes and links as dense float64 arrays."""
     return network.features.toarray().astype(np.float64), network.adjacency.toarray().astype(int)
+
+
+def matrix_of(metric: Metric) -> np.ndarray:
+    """Return M of a metric of any form, dense."""
+    if metric.form == "full":
+        return metric.matrix
+    if metric.form == "factored":
+        return naive.factored_matrix(metric.weights, metric.factors)
+    return np.diag(metric.weights)
 
 
 def shared_data(name: str) -> Path:

@@ -489,28 +489,49 @@ def link_quality(scores, A, node, candidates=None, k=10):
     }
 
 
-def nearest(M, X, y, k, exclude=None):
-    """Return indices and squared distances, each shape (k,), of the rows nearest to y.
+def factored_matrix(weights, factors):
+    """Return diag(w) + F F', shape (d, d), of weights (d,) and factors (d, rank)."""
+    factors = np.asarray(factors, dtype=float)
+    return np.diag(weights) + factors @ factors.T
+
+
+def embed_rows(factors, X):
+    """Return F'x of each row x of X, (n, d), shape (n, rank)."""
+    return np.array([sum(x[f] * np.asarray(factors[f], dtype=float) for f in range(len(x))) for x in X])
+
+
+def similarity(M, x, y):
+    """Return 2 x'My of M, shape (d, d), and x, y, shape (d,)."""
+    return float(2 * (np.asarray(x, dtype=float) @ M @ np.asarray(y, dtype=float)))
+
+
+def rank_score(M, x, c, score):
+    """Return what a query x ranks a candidate c by, larger first: minus its distance, or its similarity."""
+    return similarity(M, x, c) if score == "similarity" else -sqdist(M, x, c)
+
+
+def nearest(M, X, y, k, exclude=None, score="distance"):
+    """Return indices, and squared distances or similarities, each shape (k,), of the rows nearest to y.
 
     M : shape (d, d); X : (n, d); y : (d,); exclude : a row, or several, left out.
     Nearest first, ties by lower index; fewer than k where there are fewer rows.
     """
     left_out = set() if exclude is None else set(np.ravel(exclude).tolist())
-    pairs = [(sqdist(M, X[i], y), i) for i in range(len(X)) if i not in left_out]
+    pairs = [(-rank_score(M, y, X[i], score), i) for i in range(len(X)) if i not in left_out]
     pairs = sorted(pairs)[:k]
     indices = np.array([i for _, i in pairs], dtype=int)
-    distances = np.array([distance for distance, _ in pairs], dtype=float)
-    return indices, distances
+    values = np.array([value for value, _ in pairs], dtype=float)
+    return indices, -values if score == "similarity" else values
 
 
-def connect(M, X, k):
+def connect(M, X, k, score="distance"):
     """Return C(X, M), 0/1, shape (n, n): each row linked to its k nearest others.
 
     M : shape (d, d); X : (n, d).
     """
     A = np.zeros((len(X), len(X)), dtype=int)
     for i in range(len(X)):
-        neighbours, _ = nearest(M, X, X[i], k, exclude=i)
+        neighbours, _ = nearest(M, X, X[i], k, exclude=i, score=score)
         A[i, neighbours] = 1
     return A
 
@@ -524,6 +545,11 @@ def explain(M, x, y):
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     diff = x - y
     return {"contribution": diff * (M @ diff), "shared": x * (M @ y) + y * (M @ x)}
+
+
+def explain_pairs(M, x, y):
+    """Return 2 x_f M_fg y_g of all pairs of features, shape (d, d); they sum to 2 x'My."""
+    return np.array([[2 * x[f] * M[f, g] * y[g] for g in range(len(y))] for f in range(len(x))])
 
 
 # Weighting -----------------------------------------------------------------------
@@ -715,6 +741,22 @@ def score_pairs(weights, X, y):
     return np.array([sum(w * (abs(a - b) - abs(b)) for w, a, b in zip(weights, x, y, strict=True)) for x in X])
 
 
-def hinge_sum(M, X, A, margin):
+def subtract_embeddings(scores, embeddings, others):
+    """Return scores, (queries, n), less 2 e . o of embeddings (queries, rank) and others (n, rank)."""
+    return np.array(
+        [
+            [s - 2 * sum(e * o) for s, o in zip(row, others, strict=True)]
+            for row, e in zip(scores, embeddings, strict=True)
+        ]
+    )
+
+
+def ranked_gap(M, x_i, x_j, x_l, score):
+    """Return by how much i ranks j before l: d(i, l) - d(i, j), or the difference of similarities."""
+    return rank_score(M, x_i, x_j, score) - rank_score(M, x_i, x_l, score)
+
+
+def hinge_sum(M, X, A, margin, score="distance"):
     """Return the sum of max(gap + margin, 0) over all triplets of A, shape (n, n)."""
-    return sum(max(gap(M, X[i], X[j], X[l]) + margin, 0.0) for i, j, l in enumerate_triplets(A))
+    triplets = enumerate_triplets(A)
+    return sum(max(ranked_gap(M, X[i], X[j], X[l], score) + margin, 0.0) for i, j, l in triplets)

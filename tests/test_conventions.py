@@ -22,6 +22,7 @@ OTHER_TWINS = {
     "search_nodes": ("nearest",), "rank_links": ("link_quality",), "ask_for_mark": (), "span_of": (),
     "score_row": ("score_nodes",), "kernel": (), "ask_for_link": (), "look_up_pool": (),
     "draw_asked": ("draw_triplet",), "clip_totals": ("spml", "mtspml", "sharded"),
+    "fill_row": (), "subtract_words": ("score_nodes",),
     "score_links": ("score_nodes",), "count_negatives": ("link_quality",), "score_from_counts": ("link_quality",),
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from fastspml.csr import as_kernel_csr
 from fastspml.entries import pack, unpack
-from fastspml.kernels import diagonal, draws, full, ranking
+from fastspml.kernels import diagonal, draws, embedding, full, ranking
 from fastspml.kernels.rows import Apart, Span, pair_dtype
 from tests import naive
 from tests.conftest import make_network
@@ -128,6 +128,28 @@ def test_gap_and_total_of_a_full_metric(rows, seed):
     assert np.array_equal(packed[:, 1], before[:, 1])
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 40), st.integers(0, 9), st.integers(0, 2**32))
+def test_embeddings_are_subtracted_factor_by_factor(n_queries, n_nodes, rank, seed):
+    rng = np.random.default_rng(seed)
+    embeddings, others = rng.normal(size=(n_queries, rank)), rng.normal(size=(n_nodes, rank))
+    scores = rng.normal(size=(n_queries, n_nodes))
+    got, alone = scores.copy(), scores[:1].copy()
+    ranking.subtract_embeddings(2.0 * embeddings, np.ascontiguousarray(others.T), got)
+    np.testing.assert_allclose(got, naive.subtract_embeddings(scores, embeddings, others), atol=1e-12)
+    ranking.subtract_embeddings(2.0 * embeddings[:1], np.ascontiguousarray(others.T), alone)
+    assert np.array_equal(alone[0], got[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_embed_rows(dtype):
+    network = make_network(3, dtype=dtype)
+    factors = np.random.default_rng(0).normal(size=(network.n_features, 5)).astype(dtype)
+    got = np.full((network.n_nodes, 5), np.nan)
+    embedding.embed_rows(*as_kernel_csr(network.features), factors, got)
+    np.testing.assert_allclose(got, naive.embed_rows(factors, network.features.toarray().astype(float)), atol=1e-12)
+
+
 def test_packed_triangle():
     matrix = np.arange(16.0).reshape(4, 4)
     matrix += matrix.T
@@ -136,6 +158,7 @@ def test_packed_triangle():
     assert unpack(np.zeros(0)).shape == (0, 0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 20), max_size=12).map(sorted), st.integers(0, 21))
 def test_count_below(values, value):
     array = np.array([99, *values, 99], dtype=np.uint32)

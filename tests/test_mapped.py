@@ -135,6 +135,23 @@ def test_scanning_ranks_like_the_index_to_the_bit(both, weighting, candidates, n
     assert candidates is not None or got.n_defined == 80
 
 
+@pytest.mark.parametrize("score", ["distance", "similarity"])
+@pytest.mark.parametrize("form", ["diagonal", "factored", "full"])
+def test_scanning_ranks_like_the_index_by_any_metric(both, monkeypatch, form, score):
+    monkeypatch.setattr(mapped, "PIECE", 97)  # several blocks of nodes
+    rng = np.random.default_rng(0)
+    weights, factors = rng.normal(size=70), rng.normal(size=(70, 5)).astype(np.float32)
+    metric = {
+        "diagonal": lambda: fs.Metric.diagonal(weights, score=score),
+        "factored": lambda: fs.Metric.factored(weights, factors, score=score),
+        "full": lambda: fs.Metric.full(factors @ factors.T + np.diag(weights), score=score),
+    }[form]()
+    nodes = np.arange(both[0][0].n_nodes)
+    expected, got = (fs.link_quality(metric, networks[0], nodes, k=3, n_threads=2) for networks in both)
+    for name, values in vars(expected).items():
+        np.testing.assert_allclose(vars(got)[name], values, rtol=1e-9 if form == "full" else 0)
+
+
 def test_scanning_ranks_by_definition(tmp_path):
     network = make_network()
     fs.write_networks(tmp_path / "n.h5", network)
@@ -178,7 +195,7 @@ def test_score_links_and_count_negatives():
     starts = np.cumsum([0] + [len(linked) for linked in links])
     linked, scores, positives = np.concatenate(links), np.empty(2), np.empty(starts[-1])
     rows = as_kernel_csr(network.features[linked])
-    scanning.score_links(*rows, norms[linked], table, starts, scores, positives)
+    scanning.score_links(*rows, np.zeros((len(linked), 0)), norms[linked], table, starts, scores, positives)
     expected = [naive.score_nodes(np.diag(weights), X, X[node]) for node in nodes]
     for query in range(2):
         got = positives[starts[query] : starts[query + 1]]
@@ -189,7 +206,7 @@ def test_score_links_and_count_negatives():
     for first, last in ((0, 5), (5, 14)):
         block = as_kernel_csr(mapped.rows_between(network.features, first, last))
         scanning.count_negatives(
-            *block, norms[first:last], np.uint64(first), table, nodes, *adjacency, np.ones(14, bool), positives, starts,
+            *block, np.zeros((last - first, 0)), norms[first:last], np.uint64(first), table, nodes, *adjacency, np.ones(14, bool), positives, starts,
             scores, np.empty(2, np.uint64), passed, ties, n_negative,
         )  # fmt: skip
     for query, node in enumerate(nodes):

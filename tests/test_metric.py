@@ -1,15 +1,17 @@
-"""Metric: distances, transform, projection, addition and explanation, diagonal and full, against definitions."""
+"""Metric: distances, similarities, transform, projection, addition and explanation of all forms, by definition."""
 
 from __future__ import annotations
+
+import doctest
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 import fastspml as fs
-from fastspml.metric import FullMetric, project_psd
+from fastspml.metric import FactoredMetric, FullMetric, base, factored_metric, project_psd
 from tests import naive
-from tests.conftest import make_network
+from tests.conftest import make_network, matrix_of
 
 D = 6
 RNG = np.random.default_rng(1)
@@ -18,18 +20,20 @@ PSD = {
     "diagonal": fs.Metric.diagonal(np.array([0.0, 1.0, 2.5, 0.3, 0.0, 4.0])),
     "full": fs.Metric.full(ROOT @ ROOT.T),
     "full with a rest": FullMetric(ROOT[:3, :3] @ ROOT[:3, :3].T, np.array([0, 2, 5]), D, 1.0),
+    "factored": fs.Metric.factored([0.0, 1.0, 2.5, 0.3, 0.0, 4.0], ROOT[:, :2]),
+    "factored float32": fs.Metric.factored([0.0, 1.0, 2.5, 0.3, 0.0, 4.0], ROOT[:, :3].astype(np.float32)),
+    "factored of rank 0": fs.Metric.factored([0.0, 1.0, 2.5, 0.3, 0.0, 4.0], np.zeros((D, 0))),
 }
 INDEFINITE = {
     "diagonal": fs.Metric.diagonal(np.array([0.0, -1.0, 2.5, 0.3, 0.0, 4.0])),
     "full": fs.Metric.full(ROOT + ROOT.T),
     "full with a rest": FullMetric((ROOT + ROOT.T)[:3, :3], np.array([0, 2, 5]), D, 1.0),
+    "factored": fs.Metric.factored([0.0, -1.0, 2.5, 0.3, 0.0, -4.0], ROOT[:, :2]),
+    "factored float32": fs.Metric.factored([0.0, -1.0, 2.5, 0.3, 0.0, -4.0], ROOT[:, :3].astype(np.float32)),
+    "factored of rank 0": fs.Metric.factored([0.0, -1.0, 2.5, 0.3, 0.0, -4.0], np.zeros((D, 0))),
 }
 X = RNG.normal(size=(5, D)) * (RNG.random((5, D)) < 0.6)
 Y = np.vstack([RNG.normal(size=(4, D)), X[0], X[1] * (1 + 1e-9), np.zeros(D)])
-
-
-def matrix_of(metric):
-    return metric.matrix if metric.is_full else np.diag(metric.weights)
 
 
 @pytest.fixture(params=list(PSD))
@@ -43,6 +47,44 @@ def test_distances(form):
         np.testing.assert_allclose(metric.distances(sparse.csr_array(X), Y), expected, rtol=1e-9, atol=1e-25)
         assert metric.distance(X[0], sparse.csr_array(Y[:1])) == pytest.approx(expected[0][0], rel=1e-12)
     assert PSD[form].distances(X).diagonal().tolist() == [0.0] * 5
+
+
+def test_similarities(form):
+    for metric in (PSD[form], INDEFINITE[form]):
+        expected = [[naive.similarity(matrix_of(metric), x, y) for y in Y] for x in X]
+        np.testing.assert_allclose(metric.similarities(sparse.csr_array(X), Y), expected, atol=1e-12)
+        own = [[naive.similarity(matrix_of(metric), x, y) for y in X] for x in X]
+        np.testing.assert_allclose(metric.similarities(X), own, atol=1e-12)
+
+
+def test_norms_and_products(form):
+    metric, M = INDEFINITE[form], matrix_of(INDEFINITE[form])
+    rows, others = sparse.csr_array(X), sparse.csr_array(Y[:5])
+    product = metric.product(rows)
+    np.testing.assert_allclose(product.toarray() if sparse.issparse(product) else product, X @ M, atol=1e-12)
+    np.testing.assert_allclose(metric.sqnorms(rows), np.diag(X @ M @ X.T), atol=1e-12)
+    np.testing.assert_allclose(metric.paired_products(rows, others), np.diag(X @ M @ Y[:5].T), atol=1e-12)
+    np.testing.assert_allclose(
+        metric.paired_distances(rows, others), [naive.sqdist(M, x, y) for x, y in zip(X, Y, strict=False)], atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("score", ["distance", "similarity"])
+def test_gaps(form, score):
+    metric = with_score(INDEFINITE[form], score)
+    i, j, l = (sparse.csr_array(rows) for rows in (X[:2], X[2:4], Y[:2]))
+    expected = [naive.ranked_gap(matrix_of(metric), X[t], X[2 + t], Y[t], score) for t in range(2)]
+    np.testing.assert_allclose(metric.gaps(i, j, l), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0, 0.3])
+def test_squared_norm_from_a_prior(form, prior):
+    expected = np.sum((matrix_of(INDEFINITE[form]) - prior * np.eye(D)) ** 2)
+    assert INDEFINITE[form].sqnorm_from(prior) == pytest.approx(expected)
+
+
+def test_diagonal_entries(form):
+    np.testing.assert_allclose(PSD[form].diagonal_entries, np.diag(matrix_of(PSD[form])), atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -61,6 +103,10 @@ def test_what_is_not_psd_says_so(form):
         INDEFINITE[form].transform(X)
     projected = INDEFINITE[form].project()
     assert projected.is_psd
+    if projected.form == "factored":
+        expected = naive.factored_matrix(np.maximum(INDEFINITE[form].weights, 0.0), INDEFINITE[form].factors)
+        np.testing.assert_allclose(matrix_of(projected), expected, atol=1e-12)
+        return
     np.testing.assert_allclose(matrix_of(projected), naive.project(matrix_of(INDEFINITE[form])), atol=1e-12)
 
 
@@ -77,6 +123,139 @@ def test_projection_leaves_uncoupled_coordinates_out():
 def test_addition(form, other):
     got = PSD[form] + PSD[other]
     np.testing.assert_allclose(matrix_of(got), matrix_of(PSD[form]) + matrix_of(PSD[other]), atol=1e-12)
+
+
+def with_score(metric, score):
+    """Return a metric of the same numbers that ranks by another score."""
+    context = metric.context | {"score": score}
+    if metric.form == "full":
+        return FullMetric(metric.block, metric.columns, metric.n_features, metric.rest, **context)
+    if metric.form == "factored":
+        return fs.Metric.factored(metric.weights, metric.factors, **context)
+    return fs.Metric.diagonal(metric.weights, **context)
+
+
+@pytest.mark.parametrize("other", list(PSD))
+def test_sums_and_projections_keep_the_score(form, other):
+    one, two = (with_score(PSD[name], "similarity") for name in (form, other))
+    assert PSD[form].score == "distance"
+    assert (one + two).score == one.project().score == "similarity"
+    with pytest.raises(
+        ValueError, match="a metric that ranks by similarity and one that ranks by distance cannot be added"
+    ):
+        one + PSD[other]
+
+
+def test_sums_of_factored_metrics_stay_factored():
+    one, two = PSD["factored"], PSD["factored float32"]
+    assert (one + two).factors.shape == (D, 5)
+    assert (two + two).factors.dtype == np.float32
+    for total in (one + PSD["diagonal"], PSD["diagonal"] + one):
+        assert total.form == "factored"
+        assert total.rank == 2
+    assert (one + PSD["full"]).form == (PSD["full"] + one).form == "full"
+
+
+def test_a_sum_that_does_not_fit_into_memory_is_refused(monkeypatch):
+    monkeypatch.setattr("fastspml.metric.full_metric.available_memory", lambda: 8.0 * D * D)
+    with pytest.raises(ValueError, match="the sum of a full and a factored metric over 6 features takes 0.0 GB"):
+        PSD["factored"] + PSD["full"]
+
+
+def test_pairs_of_features_sum_to_the_similarity(form):
+    metric = INDEFINITE[form]
+    got = metric.explain_pairs(X[0], Y[1], k=None)
+    expected = naive.explain_pairs(matrix_of(metric), X[0], Y[1])
+    pairs = got.feature_x.astype(int), got.feature_y.astype(int)
+    np.testing.assert_allclose(got.shared, expected[pairs], atol=1e-12)
+    assert len(got) == np.count_nonzero(expected)
+    assert got.shared.sum() == pytest.approx(metric.similarities(X[0], Y[1])[0, 0])
+    assert got.shared.tolist() == sorted(got.shared, reverse=True)
+    assert metric.explain_pairs(X[0], Y[1], k=2).tolist() == got[:2].tolist()
+
+
+def test_the_sparse_transform_of_a_factored_metric_ends_with_the_embedding():
+    metric = PSD["factored"]
+    moved = metric.transform(X)
+    assert moved.format == "csr"
+    assert moved.shape == (5, D + 2)
+    np.testing.assert_array_equal(moved[:, D:].toarray(), metric.embed(X))
+
+
+@pytest.mark.parametrize("name", ["factored", "factored float32"])
+def test_embeddings(name):
+    metric = PSD[name]
+    np.testing.assert_allclose(metric.embed(sparse.csr_array(X)), naive.embed_rows(metric.factors, X), atol=1e-12)
+    assert metric.embed(X[0]).shape == (1, metric.rank)
+    assert np.array_equal(metric.embed(X[3:]), metric.embed(X)[3:])
+
+
+def test_factors_keep_their_type_and_are_shared_and_read_only():
+    for dtype, kept in (
+        (np.float32, np.float32),
+        (np.float64, np.float64),
+        (np.float16, np.float64),
+        (int, np.float64),
+    ):
+        assert fs.Metric.factored(np.ones(2), np.ones((2, 3), dtype)).factors.dtype == kept
+    factors = np.ones((2, 3))
+    one, two = (fs.Metric.factored(np.ones(2), factors) for _ in range(2))
+    assert np.shares_memory(one.factors, two.factors)
+    assert np.shares_memory(one.project().factors, factors)
+    with pytest.raises(ValueError, match="read-only"):
+        one.factors[0, 0] = 2.0
+    assert fs.Metric.factored(np.ones(3), np.ones((2, 3)).T).factors.flags.c_contiguous
+
+
+WORDS = ["car", "automobile", "tree", "cart"]
+
+
+def test_similar_features():
+    factors = np.array([[1.0, 0.0], [2.0, 0.5], [-3.0, 0.0], [0.5, 9.0]], dtype=np.float32)
+    metric = fs.Metric.factored(np.zeros(4), factors, vocabulary=WORDS)
+    got = metric.similar_features("car")
+    assert got.tolist() == [("automobile", 2.0), ("cart", 0.5), ("tree", -3.0)]
+    assert metric.similar_features(0).tolist() == metric.similar_features(np.int32(0)).tolist() == got.tolist()
+    assert metric.similar_features("cart", k=1).feature.tolist() == ["automobile"]
+    unnamed = fs.Metric.factored(np.zeros(4), factors)
+    assert unnamed.similar_features(0, k=2).feature.tolist() == [1, 3]
+    with pytest.raises(ValueError, match="has no feature 'cars'; close matches are car, cart."):
+        metric.similar_features("cars")
+    with pytest.raises(ValueError, match="has no feature 'zzz'; check its spelling."):
+        metric.similar_features("zzz")
+    with pytest.raises(ValueError, match="has no vocabulary, so 'car' cannot be found; give the position"):
+        unnamed.similar_features("car")
+    for wrong, error, sentence in (
+        (4, ValueError, "from 0 to 3, got 4"), (-1, ValueError, "from 0 to 3, got -1"),
+        (True, TypeError, "a name or a position, got bool"), (1.0, TypeError, "a name or a position, got float"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=sentence):
+            metric.similar_features(wrong)
+    with pytest.raises(ValueError, match="k must be a positive integer"):
+        metric.similar_features("car", k=0)
+
+
+def test_top_features_of_a_factored_metric_count_the_factors():
+    metric = fs.Metric.factored([1.0, 0.0, 0.5], [[0.0, 0.0], [1.0, 1.0], [0.0, 0.1]], vocabulary=WORDS[:3])
+    got = metric.top_features(2)
+    assert got.feature.tolist() == ["automobile", "car"]
+    assert got.weight.tolist() == [2.0, 1.0]
+
+
+def test_a_metric_says_what_it_is():
+    assert repr(PSD["factored"]) == "FactoredMetric(6 features, rank 2)"
+    assert repr(fs.Metric.identity(3, score="similarity")).endswith("3 with weight, score='similarity')")
+    assert [PSD[name].form for name in ("diagonal", "full", "factored")] == ["diagonal", "full", "factored"]
+    assert [PSD[name].is_full for name in ("diagonal", "full", "factored")] == [False, True, False]
+    assert [PSD[name].rank for name in ("diagonal", "full", "factored")] == [0, 0, 2]
+    assert isinstance(PSD["factored"], FactoredMetric)
+
+
+@pytest.mark.parametrize("module", [base, factored_metric], ids=lambda module: module.__name__)
+def test_examples_in_docstrings(module):
+    got = doctest.testmod(module)
+    assert got.attempted > 0
+    assert got.failed == 0
 
 
 def test_explanation_sums_to_the_distance(form):
@@ -132,6 +311,11 @@ def test_a_metric_that_takes_counts_weights_them():
         (lambda: fs.Metric.identity(2, vocabulary=["a"]), "vocabulary names 1 features, but the metric has 2"),
         (lambda: fs.Metric.identity(2, takes_counts=True), "needs the weighting to apply"),
         (lambda: fs.Metric.identity(2) + fs.Metric.identity(3), "over 2 and 3 features cannot be added"),
+        (lambda: fs.Metric.identity(2, score="cosine"), "score must be 'distance' or 'similarity', got 'cosine'"),
+        (lambda: fs.Metric.factored(np.ones(2), np.ones((3, 1))), r"shape \(2, rank\); got shape \(3, 1\)"),
+        (lambda: fs.Metric.factored(np.ones(2), np.ones(2)), r"row for each of the 2 weights.* got shape \(2,\)"),
+        (lambda: fs.Metric.factored(np.ones(2), [[1.0], [np.nan]]), "factors of a metric must be finite"),
+        (lambda: fs.Metric.factored([1.0, np.inf], np.ones((2, 1))), "weights of a metric must be finite"),
     ],
 )
 def test_mistakes_cost_a_sentence(act, sentence):
@@ -143,3 +327,8 @@ def test_learned_metrics_are_psd():
     network = make_network(2)
     for form in ("diagonal", "full"):
         assert fs.SPML(metric=form, n_iters=50).fit(network).metric_.is_psd
+
+
+def test_factors_hold_numbers():
+    with pytest.raises(TypeError, match="factors must hold numbers, got <U1"):
+        fs.Metric.factored(np.ones(1), [["a"]])

@@ -10,9 +10,11 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 import fastspml as fs
 from fastspml import baselines, scoring
+from fastspml.evaluate import HiddenLinks
+from fastspml.kernels import draws
 from fastspml.predict import rank_tasks
 from tests import naive
-from tests.conftest import dense, make_network
+from tests.conftest import dense, make_network, matrix_of
 
 MEASURES = ("auc", "average_precision", "reciprocal_rank", "hits")
 
@@ -27,13 +29,23 @@ class Table:
         return self.table[nodes]
 
 
+SCORES = ("distance", "similarity")
+
+
 def metrics(n_features):
+    """Return a metric of every form for each score, and two with negative weights."""
     root = np.random.default_rng(5).normal(size=(n_features, n_features))
-    return [fs.Metric.diagonal(np.abs(root[0])), fs.Metric.full(root @ root.T)]
-
-
-def matrix_of(metric):
-    return metric.matrix if metric.is_full else np.diag(metric.weights)
+    return [
+        metric
+        for score in SCORES
+        for metric in (
+            fs.Metric.diagonal(np.abs(root[0]), score=score),
+            fs.Metric.diagonal(root[0], score=score),
+            fs.Metric.full(root @ root.T, score=score),
+            fs.Metric.factored(np.abs(root[0]), root[:, :5].astype(np.float32), score=score),
+            fs.Metric.factored(root[0], root[:, :3], score=score),
+        )
+    ]
 
 
 @settings(max_examples=60, deadline=None)
@@ -70,7 +82,7 @@ def test_auc_of_metrics(network, monkeypatch, block_bytes):
     for metric in metrics(network.n_features):
         got = fs.link_auc(metric, network, np.arange(network.n_nodes))
         for node in range(network.n_nodes):
-            scores = [-naive.sqdist(matrix_of(metric), features[node], x) for x in features]
+            scores = [naive.rank_score(matrix_of(metric), features[node], x, metric.score) for x in features]
             scores[5] = scores[4]  # twins, which rounding may set apart in the twin's sums
             np.testing.assert_allclose(got[node], naive.link_quality(np.round(scores, 9), links, node)["auc"])
 
@@ -89,11 +101,11 @@ def test_nearest_nodes(network):
     rng = np.random.default_rng(3)
     queries = np.vstack([rng.normal(size=(4, network.n_features)), features[4], np.zeros(network.n_features)])
     for metric in metrics(network.n_features):
-        nodes, distances = fs.LinkIndex(metric, network).query(queries, k=5)
+        nodes, values = fs.LinkIndex(metric, network).query(queries, k=5)
         for row, query in enumerate(queries):
-            expected_nodes, expected = naive.nearest(matrix_of(metric), features, query, 5)
+            expected_nodes, expected = naive.nearest(matrix_of(metric), features, query, 5, score=metric.score)
             assert nodes[row].tolist() == list(expected_nodes)
-            np.testing.assert_allclose(distances[row], expected, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(values[row], expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_threads", [2, 3, 50])
@@ -167,26 +179,31 @@ SEARCHES = {
 }
 
 
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("form", ["diagonal", "factored"])
 @pytest.mark.parametrize("case", SEARCHES)
-def test_search_is_exact(case):
+def test_search_is_exact(case, form, score):
     """Nodes, order and ties of queries, new ones and the nodes' own, are those of a search by definition."""
     rng = np.random.default_rng(1)
     features, weights = SEARCHES[case](text_like(), rng)
-    metric = fs.Metric.diagonal(weights)
+    metric = fs.Metric.diagonal(weights, score=score)
+    if form == "factored":  # few and small whole numbers, so that sums of them are exact, too
+        factors = rng.integers(-1, 2, (120, 6)) * (rng.random((120, 6)) < 0.2)
+        metric = fs.Metric.factored(weights, factors.astype(np.float32), score=score)
     network = fs.Network(features)
     chosen = np.r_[0, 5, 7, 9, 10, len(features) - 1, rng.choice(len(features), 4)]
     queries = np.vstack([features[chosen], features[0] + features[1], 2 * features[3]])
-    M = np.diag(weights.astype(float))
+    M = matrix_of(metric)
     for k in (1, 10, len(features)):
-        nodes, distances = fs.LinkIndex(metric, network).query(queries, k, n_threads=2)
+        nodes, values = fs.LinkIndex(metric, network).query(queries, k, n_threads=2)
         for row, query in enumerate(queries):
-            expected_nodes, expected = naive.nearest(M, features, query, k)
+            expected_nodes, expected = naive.nearest(M, features, query, k, score=score)
             assert nodes[row].tolist() == list(expected_nodes)
-            np.testing.assert_array_equal(distances[row], expected)
+            np.testing.assert_array_equal(values[row], expected)
     links = fs.connect(metric, network, 4)
     for node in chosen:
         assert links.indices[links.indptr[node] : links.indptr[node + 1]].tolist() == sorted(
-            naive.nearest(M, features, features[node], 4, exclude=node)[0]
+            naive.nearest(M, features, features[node], 4, exclude=node, score=score)[0]
         )
 
 
@@ -209,13 +226,118 @@ def test_search_of_any_shape(n_nodes, n_features, density, seed):
 def test_bounds_do_not_show(kind, dtype):
     """With bounds and without, the same nodes and the same bits, on numbers that do round."""
     network = fs.Weighting(kind).fit_transform(fs.Network(text_like(2000).astype(dtype)))
-    for weights in (np.ones(120), np.random.default_rng(2).random(120) ** 4):
-        index = fs.LinkIndex(fs.Metric.diagonal(weights, weighting=network.weighting), network)
+    rng = np.random.default_rng(2)
+    weights, factors = rng.random(120) ** 4, rng.normal(size=(120, 9))
+    context = {"weighting": network.weighting}
+    for metric in (
+        fs.Metric.identity(120, **context),
+        fs.Metric.diagonal(weights, **context),
+        fs.Metric.diagonal(weights - 0.1, score="similarity", **context),
+        fs.Metric.factored(weights, factors, **context),
+        fs.Metric.factored(weights - 0.1, factors.astype(np.float32), score="similarity", **context),
+    ):
+        index = fs.LinkIndex(metric, network)
         bounded, bounded_links = index.query(network, 7), index.neighbours(7)
         index._nodes.__dict__["_searched"] = index._nodes._searched._replace(has_bounds=False)
         for got, expected in zip(bounded, index.query(network, 7), strict=True):
             assert np.array_equal(got, expected)
         assert np.array_equal(bounded_links, index.neighbours(7))
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_nodes_that_float32_cannot_tell_apart_are_told_apart(score):
+    """All nodes are alike but for a 1e-9th, so that every bound needs its room for rounding."""
+    rng = np.random.default_rng(6)
+    base = rng.random(40) * (rng.random(40) < 0.5)
+    network = fs.Network(base * (1.0 + 1e-9 * rng.normal(size=(500, 40))))
+    for scale in (1.0, 3e-4):
+        metric = fs.Metric.factored(scale * rng.random(40), scale**0.5 * rng.normal(size=(40, 7)), score=score)
+        index = fs.LinkIndex(metric, network)
+        scores = index._nodes.scores(network.features)
+        for k in (1, 7, 60):
+            got = index.query(network, k)[0]
+            assert np.array_equal(got, np.argsort(scores, axis=1, kind="stable")[:, :k])
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_a_few_nodes_far_from_a_crowd_are_searched_by_bounds(score):
+    """The room for rounding holds for the k-th node, too, whose bound may be above its score by rounding."""
+    rng = np.random.default_rng(7)
+    crowd = rng.normal(size=(3000, 30)) * (rng.random((3000, 30)) < 0.4)
+    near = np.abs(crowd[:1]) + 1e-8 * rng.normal(size=(30, 30)) * (crowd[:1] != 0)
+    network = fs.Network(np.vstack([crowd, near]))
+    metric = fs.Metric.factored(rng.random(30), rng.normal(size=(30, 8)), score=score)
+    index = fs.LinkIndex(metric, network)
+    queries = network.subset(np.arange(3000, 3030))
+    scores = index._nodes.scores(queries.features)
+    for k in (1, 3, 10, 29):
+        assert np.array_equal(index.query(queries, k)[0], np.argsort(scores, axis=1, kind="stable")[:, :k])
+
+
+def test_nodes_with_nothing_in_common_tie_at_zero_similarity():
+    network = fs.Network(np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 3.0], [2.0, 0.0, 0.0], [0.0, 5.0, 0.0]]))
+    for metric in (
+        fs.Metric.diagonal([1.0, 0.1, 0.7], score="similarity"),
+        fs.Metric.full(np.diag([1.0, 0.1, 0.7]), score="similarity"),
+        fs.Metric.factored([1.0, 0.1, 0.7], np.zeros((3, 2)), score="similarity"),
+    ):
+        nodes, values = fs.LinkIndex(metric, network).query([[-1.0, 0.0, 0.0]], k=4)
+        assert nodes.tolist() == [[0, 1, 3, 2]]
+        assert values.tolist() == [[0.0, 0.0, 0.0, -4.0]]
+        assert not np.signbit(values[0, :3]).any()
+
+
+def test_scores_do_not_depend_on_the_other_queries():
+    network = fs.Weighting("l2").fit_transform(fs.Network(text_like(300)))
+    factors = np.random.default_rng(0).normal(size=(120, 10)).astype(np.float32)
+    scorer = scoring.NodeScores(fs.Metric.factored(np.ones(120), factors, weighting=network.weighting), network)
+    together = scorer.node_scores(np.arange(50))
+    for size in (1, 7, 49):
+        assert np.array_equal(scorer.node_scores(np.arange(size)), together[:size])
+    assert np.array_equal(together[:, 5], together[:, 299])  # twins
+
+
+def test_one_set_of_hidden_links_ranks_by_any_metric(network):
+    """The inverted index is kept from one metric to the next, and nothing else."""
+    links = HiddenLinks(network, np.arange(network.n_nodes))
+    for metric in [*metrics(network.n_features), *metrics(network.n_features)[::-1]]:
+        expected = fs.link_auc(metric, network, np.arange(network.n_nodes))
+        assert np.array_equal(links.quality(metric).auc, expected, equal_nan=True)
+
+
+def test_a_factored_metric_never_forms_a_dense_matrix_of_features(network, monkeypatch):
+    def fail(*_):
+        raise AssertionError("a dense product was formed")
+
+    monkeypatch.setattr("fastspml.metric.FactoredMetric.product", fail)
+    for score in SCORES:
+        metric = fs.Metric.factored(np.ones(9), np.ones((9, 2)), score=score)
+        fs.link_auc(metric, network, [0, 1])
+        fs.LinkIndex(metric, network).query(network, 3)
+        metric.distances(network)
+        metric.similarities(network)
+        scoring.mean_hinge(metric, [network], 1.0, 0)
+        scoring.mean_hinge(metric, [network], 1.0, 0, n_triplets=10)
+
+
+def test_a_model_hands_out_scores_of_its_metric(network):
+    class Model(scoring.RanksByMetric):
+        def __init__(self, metric):
+            self.metric = metric
+
+        def metric_for(self, task):
+            return self.metric
+
+    features, _ = dense(network)
+    for metric in metrics(network.n_features):
+        got = Model(metric).scores(network, np.array([1, 6]))
+        for row, node in zip(got, (1, 6), strict=True):
+            expected = np.array(
+                [naive.rank_score(matrix_of(metric), features[node], x, metric.score) for x in features]
+            )
+            if metric.score == "distance":  # up to a constant per node
+                expected += naive.sqdist(matrix_of(metric), features[node], np.zeros(9))
+            np.testing.assert_allclose(row, expected, atol=1e-9)
 
 
 def test_measures_of_many_positives():
@@ -239,7 +361,7 @@ def test_connect(network):
     features, _ = dense(network)
     for metric in metrics(network.n_features):
         got = fs.connect(metric, network, 3)
-        assert np.array_equal(got.toarray(), naive.connect(matrix_of(metric), features, 3).astype(bool))
+        assert np.array_equal(got.toarray(), naive.connect(matrix_of(metric), features, 3, metric.score).astype(bool))
 
 
 def test_a_newcomers_tasks_are_ranked():
@@ -256,6 +378,15 @@ def test_a_newcomers_tasks_are_ranked():
     assert fits[0, 0] > fits[0, 1] or fits[0, 0] == fits[0, 1] == 0
     assert fits.shape == (2, 2)
     assert ((fits >= 0) & (fits <= 1)).all()
+
+
+def test_a_newcomers_tasks_are_ranked_by_similarity():
+    links = np.zeros((4, 4))
+    links[0, 1:] = 1
+    network = fs.Network([[1.0, 0.0], [1.0, 0.0], [2.0, 0.0], [9.0, 5.0]], links)  # similarities 2, 4 and 18 to the ego
+    metric = fs.Metric.identity(2, score="similarity")
+    got = rank_tasks(metric, [network], [[1.5, 7.0], [0.5, 9.0], [10.0, 0.0]])
+    np.testing.assert_allclose(got[:, 0], [1 / 3, 0.0, 1.0])
 
 
 def test_popularity_counts_training_links_only():
@@ -311,9 +442,24 @@ def test_objective_of_any_shape(n_nodes, n_features, seed):
     network = fs.Network(features, links)
     if network.n_triplets == 0:
         return
-    metric = fs.Metric.diagonal(rng.normal(size=n_features))
-    got = scoring.mean_hinge(metric, [network], 0.5, seed=0) * network.n_triplets
-    assert got == pytest.approx(naive.hinge_sum(np.diag(metric.weights), features, links, 0.5), rel=1e-9, abs=1e-9)
+    for metric in metrics(n_features):
+        got = scoring.mean_hinge(metric, [network], 0.5, seed=0) * network.n_triplets
+        expected = naive.hinge_sum(matrix_of(metric), features, links, 0.5, metric.score)
+        assert got == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_objective_of_drawn_triplets(networks):
+    drawn = np.empty((300, 4), dtype=np.int64)
+    stacked = scoring.stack(networks[:2], pooled=True, with_rows=False)
+    draws.sample_triplets(stacked, np.uint64(0), np.uint64(3), np.uint64(0), drawn)
+    features = [dense(network)[0] for network in networks[:2]]
+    for metric in metrics(9):
+        M = matrix_of(metric)
+        gaps = [
+            naive.ranked_gap(M, features[q][i], features[q][j], features[q][l], metric.score) for q, i, j, l in drawn
+        ]
+        expected = np.maximum(np.array(gaps) + 0.5, 0.0).mean()
+        assert scoring.mean_hinge(metric, networks[:2], 0.5, seed=3, n_triplets=300) == pytest.approx(expected)
 
 
 def test_twins_of_the_hub(network):

@@ -1113,6 +1113,7 @@ def test_links_and_permissions_of_an_overwritten_file_stay(path):
 def assert_same_metric(got, expected):
     assert type(got) is type(expected)
     assert (got.n_features, got.takes_counts) == (expected.n_features, expected.takes_counts)
+    assert got.score == expected.score
     assert_same_weighting(got.weighting, expected.weighting)
     assert_same_labels(got.vocabulary, expected.vocabulary)
     if expected.is_full:
@@ -1121,6 +1122,8 @@ def assert_same_metric(got, expected):
         assert_same_array(got.columns, expected.columns)
     else:
         assert_same_array(got.weights, expected.weights)
+    if expected.form == "factored":
+        assert_same_array(got.factors, expected.factors)
 
 
 def all_metrics(model):
@@ -1254,6 +1257,15 @@ METRICS = {
     "unfitted tfidf": lambda: fs.Metric.identity(9, weighting=fs.Weighting("tfidf", min_df=2)),
     "block": lambda: fs.SPML(metric="full", prior="identity", n_iters=9).fit(make_network()).metric_,
     "numbered words": lambda: fs.Metric.identity(3, vocabulary=np.array([7, 5, 3], dtype=np.uint16)),
+    "by similarity": lambda: fs.Metric.identity(3, score="similarity"),
+    "full by similarity": lambda: fs.Metric.full(np.eye(3), score="similarity"),
+    "factored": lambda: fs.Metric.factored(
+        np.arange(9.0), np.random.default_rng(0).normal(size=(9, 4)), vocabulary=WORDS
+    ),
+    "factored float32": lambda: fs.Metric.factored(
+        -np.arange(3.0), np.ones((3, 2), np.float32) / 3, score="similarity"
+    ),
+    "factored of rank 0": lambda: fs.Metric.factored(np.arange(3.0), np.zeros((3, 0))),
 }
 
 
@@ -1262,6 +1274,47 @@ def test_metrics_come_back_to_the_bit(path, case):
     expected = METRICS[case]()
     fs.save_model(path, expected)
     assert_same_metric(fs.load_model(path), expected)
+
+
+def test_a_metric_without_a_score_ranks_by_distance(path):
+    """As in files that were written before there were scores."""
+    fs.save_model(path, fs.Metric.identity(3, score="similarity"))
+    with h5py.File(path, "r+") as file:
+        del file["metric/score"]
+        sign(file, "metric/weights", np.ones(3))
+    assert fs.load_model(path).score == "distance"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "match"),
+    [
+        (
+            "factors",
+            np.zeros((4, 2)),
+            r"metric of m.h5 cannot be used: factors must have a row for each of the 3 weights",
+        ),
+        ("factors", np.zeros(3), "metric/factors of m.h5 has shape"),
+        ("factors", np.full((3, 2), np.inf), "metric of m.h5 cannot be used: factors of a metric must be finite"),
+        ("factors", np.zeros((3, 2), int), "metric/factors of m.h5 holds int64, not the numbers expected there"),
+        ("weights", np.zeros(2), "metric of m.h5 cannot be used: factors must have a row"),
+        ("weights", np.full(3, np.nan), "metric of m.h5 cannot be used: weights of a metric must be finite"),
+        (
+            "score",
+            np.array(b"dot", dtype=h5py.string_dtype("utf-8", 3)),
+            "metric of m.h5 cannot be used: score must be",
+        ),
+        ("score", 1, "metric/score of m.h5 holds int64, expected text"),
+    ],
+)
+def test_factored_metrics_whose_parts_do_not_fit_are_refused(tmp_path, place, value, match):
+    path = tmp_path / "m.h5"
+    fs.save_model(path, fs.Metric.factored(np.ones(3), np.ones((3, 2))))
+    with h5py.File(path, "r+") as file:
+        del file[f"metric/{place}"]
+        file[f"metric/{place}"] = value
+        sign(file, f"metric/{place}", np.asarray(value))
+    with pytest.raises(ValueError, match=match):
+        fs.load_model(path)
 
 
 def test_loading_computes_nothing_anew(path, networks, monkeypatch):

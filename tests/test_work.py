@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import fastspml as fs
+from fastspml import scoring
 from fastspml.csr import as_kernel_csr
 from fastspml.kernels import draws, search
 from fastspml.stack import stack
@@ -84,15 +85,22 @@ def test_search_holds_one_row_of_scores():
     assert peak_bytes(lambda: index.query(network, k=3)) < 3000 * 3000 * 8 / 10
 
 
-def test_search_scores_few_nodes():
+@pytest.mark.parametrize("score", ["distance", "similarity"])
+@pytest.mark.parametrize("form", ["diagonal", "factored"])
+def test_search_scores_few_nodes(form, score):
     """For words as in text, bounds rule out nearly all nodes, and most of the inverted index is not read."""
     network = fs.synthetic_networks(n_tasks=1, n_nodes=3000, n_features=2000, words_per_node=30, seed=3)[0]
     network = fs.Weighting("tfidf").fit_transform(network)
-    index = fs.LinkIndex(fs.Metric.identity(2000, weighting=network.weighting), network)._nodes._searched
+    context = {"weighting": network.weighting, "score": score}
+    metric = fs.Metric.identity(2000, **context)
+    if form == "factored":
+        metric = fs.Metric.factored(np.ones(2000), np.random.default_rng(0).normal(size=(2000, 8)) / 4, **context)
+    index = fs.LinkIndex(metric, network)._nodes._searched
     n_queries, k = 200, 10
     nodes, distances = np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k))
     rows = as_kernel_csr(network.features)
-    n_hard, n_scored = search.search_nodes(*rows, index, np.full(n_queries, -1), nodes, distances)
+    embeddings = scoring.embed(metric, network.features[:n_queries])
+    n_hard, n_scored = search.search_nodes(*rows, embeddings, index, np.full(n_queries, -1), nodes, distances)
     n_postings = np.diff(index.word_indptr.astype(np.int64))[index.indices]
     assert n_hard <= n_queries / 20
     assert n_scored <= n_queries * 3000 / 40

@@ -13,7 +13,7 @@ from typing import Any
 
 from fastspml.cli.output import say
 
-FIELDS = ["node", "task", "rank", "neighbour", "distance"]
+FIELDS = ["node", "task", "rank", "neighbour"]  # and distance or similarity, whichever the model ranks by
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    from fastspml.evaluate import metric_of
     from fastspml.runs.training import networks_of, open_run
 
     model, config = open_run(options.path)
@@ -43,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
             for record in records:
                 file.write(json.dumps(record) + "\n")
         else:
-            fields = [*FIELDS, "fit"] if options.task == "all" else FIELDS
+            fields = [*FIELDS, metric_of(model).score, *(["fit"] if options.task == "all" else [])]
             writer = csv.DictWriter(file, fields)
             writer.writeheader()
             writer.writerows(records)
@@ -97,14 +98,14 @@ def _predictions(
     def records() -> Iterator[dict[str, Any]]:
         for r, name in enumerate(names):
             for q in tasks if fits is None else sorted(tasks, key=lambda q: -fits[r, q]):
-                nodes, distances = found[q]
+                nodes, values = found[q]
                 for rank in range(options.k):
                     record = {
                         "node": name,
                         "task": networks[q].name,
                         "rank": rank + 1,
                         "neighbour": str(networks[q].nodes[nodes[r, rank]]),
-                        "distance": float(distances[r, rank]),
+                        metric_of(model).score: float(values[r, rank]),
                     }
                     yield record if fits is None else record | {"fit": float(fits[r, q])}
 

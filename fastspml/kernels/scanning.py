@@ -1,6 +1,7 @@
 """Ranking without an index: the rows of all nodes are scanned once for many queries at a time.
 
-A score is what `ranking.score_nodes` makes it, to the bit: the same products, subtracted in the same order of words.
+A score is what `ranking.score_nodes` and `ranking.subtract_embeddings` make it, to the bit: the same products,
+subtracted in the same order of words and then of factors.
 """
 
 from __future__ import annotations
@@ -15,33 +16,39 @@ ZERO, ONE = np.uint64(0), np.uint64(1)
 
 
 @kernel
-def score_for_all(indptr, indices, data, row, norm, table, scores):
+def score_for_all(indptr, indices, data, embeddings, row, norm, table, scores):
     """Fill scores (queries,) with norm - 2 x'My for the row y of every query x, in place.
 
-    table : float64 (features, queries), 2 Mx of each query in a column
+    embeddings : float64 (rows, rank), of rank 0 unless the metric is factored
+    table : float64 (features + rank, queries), in a column what a query multiplies with: 2 Mx, or 2 w x and 2 e_x
     """
     scores[:] = norm
     for p in range(indptr[row], indptr[row + ONE]):
         f, y = np.uint64(indices[p]), np.float64(data[p])
         for query in range(np.uint64(scores.size)):
             scores[query] -= table[f, query] * y
+    n_features = np.uint64(len(table) - embeddings.shape[1])
+    for k in range(np.uint64(embeddings.shape[1])):
+        f, y = n_features + k, embeddings[row, k]
+        for query in range(np.uint64(scores.size)):
+            scores[query] -= table[f, query] * y
 
 
 @kernel
-def score_links(indptr, indices, data, norms, table, starts, scores, positives):
+def score_links(indptr, indices, data, embeddings, norms, table, starts, scores, positives):
     """Fill positives with the scores of rows that are linked to the queries, in place.
 
     Rows starts[q] to starts[q + 1] belong to query q; scores, (queries,), is room to work in.
     """
     for query in range(len(starts) - 1):
         for row in range(starts[query], starts[query + 1]):
-            score_for_all(indptr, indices, data, np.uint64(row), norms[row], table, scores)
+            score_for_all(indptr, indices, data, embeddings, np.uint64(row), norms[row], table, scores)
             positives[row] = scores[query]
 
 
 @kernel
-def count_negatives(indptr, indices, data, norms, first, table, nodes, adj_indptr, adj_indices, is_candidate,
-                    positives, starts, scores, next_links, passed, ties, n_negative):  # fmt: skip
+def count_negatives(indptr, indices, data, embeddings, norms, first, table, nodes, adj_indptr, adj_indices,
+                    is_candidate, positives, starts, scores, next_links, passed, ties, n_negative):  # fmt: skip
     """Count the non-links among a block of nodes, first and on, against the sorted positives of every query, in place.
 
     positives, starts : as in score_links, sorted for each query
@@ -55,7 +62,7 @@ def count_negatives(indptr, indices, data, norms, first, table, nodes, adj_indpt
         next_links[query] = start + count_below(adj_indices, start, end, first)
     for row in range(np.uint64(len(norms))):
         other = first + row
-        score_for_all(indptr, indices, data, row, norms[row], table, scores)
+        score_for_all(indptr, indices, data, embeddings, row, norms[row], table, scores)
         for query in range(n_queries):
             node, p = nodes[query], next_links[query]
             if p < adj_indptr[node + ONE] and adj_indices[p] == other:

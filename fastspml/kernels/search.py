@@ -1,19 +1,21 @@
-"""Search: the k nearest nodes of a query, exactly, without scoring most of them.
+"""Search: the k nearest nodes of a query, exactly, without scoring most of them in full precision.
 
-The score of a node y for a query x under weights w >= 0 is norm(y) - 2 sum of w x y over the words of both; the k
-smallest are wanted. Words are told apart beforehand into common ones, which stand in many nodes but hold little of
-their norms, and rare ones. Three ideas, in the order in which `find_by_bounds` takes them:
+The score of a node y for a query x is norm(y) - 2 sum of w x y over the words of both; under a factored metric it is
+also less 2 e_x . e_y, the product of their embeddings. The k smallest are wanted. Where nodes are ranked by similarity,
+norm(y) is left out, that is zero. Words are told apart beforehand into common ones, which occur in many nodes but hold
+little of their norms, and rare ones; where a weight is negative, all are rare. `find_by_bounds` has three steps:
 
-1. Only the rare words of x are looked up. What the common ones can take off the score of y is at most
-   2 sqrt(C(x) C(y)), by Cauchy and Schwarz, where C is the part of a norm that common words make up. So every node
-   has a bound that its score cannot lie below.
+1. Every node gets a bound that its score cannot be below, in float32: its embedding and the rare words of x are looked
+   up. What the common ones can take off the score of y is at most 2 sqrt(C(x) C(y)), by Cauchy and Schwarz, where C is
+   the part of a norm that common words make up.
 2. The k nodes with the smallest bounds are scored; the worst of them sets a limit, which the k nearest do not exceed.
 3. Of the other nodes, only those whose bounds do not exceed the limit are scored, a few dozen as a rule.
 
-Bounds only decide what is scored, never a score. They are float32, which halves the memory to go through, and leave
-room for their rounding; so the nodes found, their order and the bits of their scores are those of a search through
-all. A query for which too many nodes would have to be scored one by one is searched through all nodes instead, and so
-is every query under a metric with a negative weight.
+Bounds only decide what is scored, never a score. They leave room for the rounding of float32: with T terms of a bound
+and u = 2^-24, a bound is off by at most (T + 4) u times the sum of the terms' sizes, and that sum is at most
+size(x) + 2 size(y), where the size of a node is sum of |w| x^2 + |e_x|^2. So the nodes found, their order and the bits
+of their scores are those of a search through all. A query for which too many nodes would have to be scored one by one
+is searched through all nodes instead.
 """
 
 from __future__ import annotations
@@ -23,18 +25,18 @@ from typing import NamedTuple
 import numpy as np
 
 from fastspml.kernels.jit import allocating_kernel, kernel
-from fastspml.kernels.ranking import score_row
+from fastspml.kernels.ranking import fill_row, score_row, subtract_embeddings, subtract_words
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
-# Room for the rounding of a bound, in the norms of both nodes, for each of the terms that it is a sum of.
+# Room for the rounding of a bound, in the sizes of both nodes, for each of the terms that it is a sum of.
 ROUNDING = 2.0**-23
 
-# Terms of a bound beside those of rare words: its other parts, their conversions, and some to spare.
+# Terms of a bound beside those of rare words and factors: its other parts, their conversions, and some to spare.
 OTHER_TERMS = 16
 
-# Norms between these, if not zero, lose nothing to the range of float32 that ROUNDING does not allow for.
-SMALLEST_NORM, LARGEST_NORM = 1e-30, 1e30
+# Sizes between these, if not zero, lose nothing to the range of float32 that ROUNDING does not allow for.
+SMALLEST_SIZE, LARGEST_SIZE = 1e-30, 1e30
 
 # So many nodes, and one in so many, may be scored one by one; a search through all is cheaper than more.
 FEW_NODES, NODES_PER_SCORED = 64, 32
@@ -42,12 +44,16 @@ FEW_NODES, NODES_PER_SCORED = 64, 32
 # Queries that may be hard before it is asked whether most are.
 TRIED_FIRST = 16
 
+# Queries whose products of embeddings are made together, so that a block of nodes is read once for all of them; fewer
+# where their rows, float32 (n,) each, take more memory than this.
+MOST_QUERIES, ROW_BYTES = 16, 2**25
+
 # Numbers that are compared with a limit at once, several to an instruction; few groups hold one that is below it.
 GROUP = np.uint64(64)
 
 
 class Nodes(NamedTuple):
-    """All nodes of a network as a search sees them under one diagonal metric; all arrays read-only."""
+    """All nodes of a network as a search sees them under one diagonal or factored metric; all arrays read-only."""
 
     indptr: np.ndarray  # attributes, node by node
     indices: np.ndarray
@@ -56,31 +62,36 @@ class Nodes(NamedTuple):
     word_nodes: np.ndarray
     word_data: np.ndarray
     weights: np.ndarray  # (d,)
-    norms: np.ndarray  # (n,)
-    has_bounds: bool  # False where bounds would not hold, or be of no use
+    norms: np.ndarray  # (n,): zeros where nodes are ranked by similarity
+    embeddings: np.ndarray  # (n, rank): of rank 0 under a diagonal metric
+    by_similarity: bool
+    has_bounds: bool  # False where float32 cannot hold them
     is_common: np.ndarray  # (d,)
     bound_norms: np.ndarray  # float32 (n,): norms
+    by_factor: np.ndarray  # float32 (rank, n): embeddings, factor by factor
     common_roots: np.ndarray  # float32 (n,): sqrt(C(y))
-    largest_norm: float
+    largest_size: float
 
 
 class Query(NamedTuple):
-    """One query: its words, its attributes, and x'M twice, by position and spread over all words."""
+    """One query: its words, its attributes, x'M of them by position and spread over all words, and its embedding."""
 
     words: np.ndarray
     values: np.ndarray
     products: np.ndarray
-    doubled: np.ndarray  # (d,): 2 x'M
+    doubled: np.ndarray  # (d,): 2 w x
+    embedding: np.ndarray  # (rank,)
     excluded: np.int64  # a node that is not to be found, or -1
 
 
 class Room(NamedTuple):
     """Memory that `find_by_bounds` works in."""
 
-    estimates: np.ndarray  # float32 (n,)
+    estimates: np.ndarray  # float32 (queries, n): norms, less products of embeddings, and then of rare words
     words: np.ndarray  # (longest query,): the rare ones
     products: np.ndarray
     scores: np.ndarray  # float32 (k,)
+    doubled: np.ndarray  # float32 (queries, rank): twice the embeddings
 
 
 class Best(NamedTuple):
@@ -110,11 +121,11 @@ def insert_node(best, n_found, score, node):
 
 
 @kernel
-def count_up_to(values, start, end, limit):
-    """Return how many of values[start:end] are at most limit: without a branch, so several to an instruction."""
+def count_nearer(values, start, end, limit):
+    """Return how many of values[start:end] are below limit: without a branch, so several to an instruction."""
     n_below = 0
     for place in range(start, end):
-        n_below += values[place] <= limit
+        n_below += values[place] < limit
     return n_below
 
 
@@ -125,8 +136,8 @@ def find_among_all(row, excluded, best):
     n, k = np.uint64(len(row)), len(best.scores)
     for start in range(ZERO, n, GROUP):
         end = min(start + GROUP, n)
-        if n_found == k and count_up_to(row, start, end, best.scores[-1]) == 0:
-            continue
+        if n_found == k and count_nearer(row, start, end, best.scores[-1]) == 0:
+            continue  # nodes come in their order, so one that ties comes too late
         for node in range(start, end):
             if np.int64(node) != excluded:
                 n_found = insert_node(best, n_found, row[node], np.int64(node))
@@ -147,45 +158,77 @@ def nearest(scores, excluded, nodes):
 
 @kernel
 def score_one(index, query, node):
-    """Return the score of one node, with the bits that score_row gives it: the same terms in the same order."""
+    """Return the score of one node, with the bits that score_all gives it: the same terms in the same order."""
     score = index.norms[node]
     for p in range(index.indptr[node], index.indptr[node + ONE]):
         score -= query.doubled[index.indices[p]] * index.data[p]
+    return less_embedding(index, query, node, score)
+
+
+@kernel
+def less_embedding(index, query, node, score):
+    """Return a score less twice the product of the embeddings of query and node, factor by factor."""
+    for k in range(np.uint64(len(query.embedding))):
+        score -= 2.0 * query.embedding[k] * index.embeddings[node, k]
     return score
 
 
 @kernel
-def find_by_bounds(index, query, room, best):
-    """Fill best with the k nearest nodes, in place, and return how many were scored for it; -1 if given up."""
+def score_all(index, query, row):
+    """Fill row (n,) with the scores of all nodes, in place."""
+    score_row(query.words, query.products, index.word_indptr, index.word_nodes, index.word_data, index.norms, row)
+    if len(query.embedding):
+        for node in range(np.uint64(len(row))):
+            row[node] = less_embedding(index, query, node, row[node])
+
+
+@kernel
+def start_estimates(index, embeddings, room):
+    """Fill estimates for the queries of these embeddings (queries, rank) with all but their words' part, in place."""
+    n_queries = len(embeddings)
+    for query in range(n_queries):
+        fill_row(index.bound_norms, room.estimates[query])
+        for k in range(embeddings.shape[1]):
+            room.doubled[query, k] = np.float32(2.0 * embeddings[query, k])
+    subtract_embeddings(room.doubled[:n_queries], index.by_factor, room.estimates[:n_queries])
+
+
+@kernel
+def find_by_bounds(index, query, room, estimates, best):
+    """Fill best with the k nearest nodes, in place, and return how many were scored for it; -1 if given up.
+
+    estimates : float32 (n,), the query's row of `start_estimates`
+    """
     k, n = len(best.scores), np.uint64(len(index.norms))
     most_scored = FEW_NODES + len(index.norms) // NODES_PER_SCORED
     if k > most_scored:
         return -1
-    # 1. Scores by rare words alone, to which common words add what bounds allow for.
-    norm = common = 0.0
+    # 1. Scores by embeddings and rare words alone, to which common words add what bounds allow for.
+    size = common = 0.0
+    for value in query.embedding:
+        size += value * value
     n_rare = 0
     for p in range(np.uint64(len(query.words))):
         part = query.products[p] * query.values[p]
-        norm += part
+        size += abs(part)
         if index.is_common[query.words[p]]:
             common += part
         else:
             room.words[n_rare], room.products[n_rare] = query.words[p], query.products[p]
             n_rare += 1
-    if not norm < LARGEST_NORM:
+    if not size < LARGEST_SIZE:
         return -1
-    estimates = room.estimates
-    score_row(
-        room.words[:n_rare], room.products[:n_rare], index.word_indptr, index.word_nodes, index.word_data,
-        index.bound_norms, estimates,
-    )  # fmt: skip
+    subtract_words(
+        room.words[:n_rare], room.products[:n_rare], index.word_indptr, index.word_nodes, index.word_data, estimates
+    )
     # 2. The limit.
     n_scored = find_among_all(estimates, query.excluded, Best(room.scores, best.nodes))
     limit = -np.inf if n_scored == k else np.inf
     for node in best.nodes[:n_scored]:
         limit = max(limit, score_one(index, query, np.uint64(node)))
     # 3. Nodes that can be below it.
-    rounding = ROUNDING * (OTHER_TERMS + n_rare) * (norm + index.largest_norm)
+    n_terms = OTHER_TERMS + n_rare + len(query.embedding)
+    rounding = ROUNDING * n_terms * (size + index.largest_size)
     root = np.float32(2.0 * np.sqrt(common))
     n_found = 0
     for start in range(ZERO, n, GROUP):
@@ -211,7 +254,7 @@ def find_by_bounds(index, query, room, best):
 
 @kernel
 def distance_to(index, query, node):
-    """Return the squared distance of a node from the query, from the differences of their words."""
+    """Return the squared distance of a node from the query, from the differences of words and embeddings."""
     total = 0.0
     p, p_end = ZERO, np.uint64(len(query.words))
     r, r_end = index.indptr[node], index.indptr[node + ONE]
@@ -227,41 +270,63 @@ def distance_to(index, query, node):
             p += ONE
             r += ONE
         total += difference * index.weights[f] * difference
+    for k in range(np.uint64(len(query.embedding))):
+        difference = query.embedding[k] - index.embeddings[node, k]
+        total += difference * difference
     return total
 
 
-@allocating_kernel
-def search_nodes(indptr, indices, data, index, excluded, nodes, distances):
-    """Fill nodes and distances (queries, k) with the nearest nodes of each query, in place.
+@kernel
+def value_of(index, query, best, place):
+    """Return the similarity or the distance of the node at a place of best; nan where there is none."""
+    if best.nodes[place] < 0:
+        return np.nan
+    if index.by_similarity:
+        return 0.0 - best.scores[place]  # not -score: nothing in common is 0, not -0
+    return distance_to(index, query, np.uint64(best.nodes[place]))
 
-    The CSR rows are the queries, index is a `Nodes`; excluded and the order are as in `nearest`. Returns how many
-    queries were hard, that is searched through all nodes, and how many nodes were scored one by one for the others.
+
+@allocating_kernel
+def search_nodes(indptr, indices, data, embeddings, index, excluded, nodes, values):
+    """Fill nodes and values (queries, k) with the nearest nodes of each query and their distances, in place.
+
+    The CSR rows are the queries, embeddings (queries, rank) theirs, index is a `Nodes`; excluded and the order are as
+    in `nearest`. Where nodes are ranked by similarity, values are similarities. Returns how many queries were hard,
+    that is searched through all nodes, and how many nodes were scored one by one for the others.
     """
-    n, k = len(index.norms), nodes.shape[1]
-    longest = 0
-    for q in range(np.uint64(len(nodes))):
+    n, k, rank = len(index.norms), nodes.shape[1], embeddings.shape[1]
+    n_queries, longest = np.uint64(len(nodes)), 0
+    for q in range(n_queries):
         longest = max(longest, np.int64(indptr[q + ONE] - indptr[q]))
     row, products, kept, doubled = np.empty(n), np.empty(longest), np.empty(k), np.zeros(len(index.weights))
-    room = Room(np.empty(n, np.float32), np.empty(longest, indices.dtype), np.empty(longest), np.empty(k, np.float32))
+    n_together = np.uint64(max(1, min(MOST_QUERIES, ROW_BYTES // (4 * n + 1))) if rank else 1)
+    room = Room(
+        np.empty((n_together, n), np.float32), np.empty(longest, indices.dtype), np.empty(longest),
+        np.empty(k, np.float32), np.empty((n_together, rank), np.float32),
+    )  # fmt: skip
     n_hard = n_scored = 0
-    for q in range(np.uint64(len(nodes))):
-        words, values = indices[indptr[q] : indptr[q + ONE]], data[indptr[q] : indptr[q + ONE]]
+    is_tried = False
+    for q in range(n_queries):
+        words, entries = indices[indptr[q] : indptr[q + ONE]], data[indptr[q] : indptr[q + ONE]]
         for p in range(np.uint64(len(words))):
-            products[p] = index.weights[words[p]] * values[p]
+            products[p] = index.weights[words[p]] * entries[p]
             doubled[words[p]] = 2.0 * products[p]
-        query = Query(words, values, products[: len(words)], doubled, excluded[q])
+        query = Query(words, entries, products[: len(words)], doubled, embeddings[q], excluded[q])
         best = Best(kept, nodes[q])
-        # Where most queries are hard, bounds are no longer tried.
-        is_tried = index.has_bounds and 2 * n_hard <= np.int64(q) + TRIED_FIRST
-        n_tried = find_by_bounds(index, query, room, best) if is_tried else -1
+        slot = q % n_together
+        if slot == ZERO:
+            # Where most queries are hard, bounds are no longer tried.
+            is_tried = index.has_bounds and 2 * n_hard <= np.int64(q) + TRIED_FIRST
+            if is_tried:
+                start_estimates(index, embeddings[q : min(q + n_together, n_queries)], room)
+        n_tried = find_by_bounds(index, query, room, room.estimates[slot], best) if is_tried else -1
         n_scored += max(n_tried, 0)
         if n_tried < 0:
             n_hard += 1
-            score_row(words, query.products, index.word_indptr, index.word_nodes, index.word_data, index.norms, row)
+            score_all(index, query, row)
             nodes[q, find_among_all(row, excluded[q], best) :] = -1
         for f in words:
             doubled[f] = 0.0
         for place in range(k):
-            node = nodes[q, place]
-            distances[q, place] = distance_to(index, query, np.uint64(node)) if node >= 0 else np.nan
+            values[q, place] = value_of(index, query, best, place)
     return n_hard, n_scored

@@ -58,7 +58,7 @@ class Looks:
         for q, rows in enumerate(self._triplets):
             metric = model.metric_for(q)
             i, j, l = (metric.attributes(part) for part in rows)
-            gaps = metric.paired_distances(i, l) - metric.paired_distances(i, j)
+            gaps = metric.gaps(i, j, l)
             # A pooled objective is a mean over the triplets of all tasks, that of tasks a sum of means.
             share = self._shares[q] if model._is_pooled else 1.0
             value += share * float(np.maximum(gaps + model.margin, 0.0).mean())

@@ -15,7 +15,7 @@ import numpy as np
 from fastspml.kernels import training
 from fastspml.kernels.arguments import N_SUMMED, Sums
 from fastspml.learner import Learner
-from fastspml.metric import DiagonalMetric, FullMetric, Metric
+from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric
 from fastspml.mtspml import MTSPML
 from fastspml.spml import SPML
 from fastspml.state import WORK_COUNTERS, Round, State, make_sums
@@ -48,7 +48,7 @@ def save_model(path: str | os.PathLike[str], model: SPML | MTSPML | Metric, over
     overwrite : bool
         Whether a file that exists may be replaced; it stays as it was until the new one is complete.
     """
-    if type(model) not in (SPML, MTSPML, DiagonalMetric, FullMetric):
+    if type(model) not in (SPML, MTSPML, DiagonalMetric, FullMetric, FactoredMetric):
         raise TypeError(f"save_model saves an SPML, an MTSPML or a Metric; got {type(model).__name__}.")
     with writing(path, overwrite) as file:
         write_format(file, MODEL)
@@ -318,8 +318,12 @@ def _write_metric(file: Writer, parent: Any, name: str, metric: Metric) -> None:
         file.shared(group, "columns", metric.columns, write_positions)
         file.array(group, "n_features", metric.n_features)
         file.array(group, "rest", float(metric.rest))
+    elif isinstance(metric, FactoredMetric):
+        file.array(group, "weights", metric.weights)
+        file.shared(group, "factors", metric.factors, Writer.array)
     else:
         file.array(group, "weights", metric.diagonal_entries)
+    file.text(group, "score", metric.score)
     file.array(group, "takes_counts", bool(metric.takes_counts))
     if metric.vocabulary is not None:
         file.shared(group, "vocabulary", metric.vocabulary, Writer.labels)
@@ -333,7 +337,13 @@ def _read_metric(file: Reader, parent: Any, name: str) -> Metric:
         "vocabulary": read_if_there(file, group, "vocabulary", Reader.labels),
         "weighting": read_if_there(file, group, "weighting", read_weighting),
         "takes_counts": file.number(group, "takes_counts", kinds="b"),
+        # Files of earlier versions have no score.
+        "score": file.text(group, "score") if file.find(group, "score") is not None else "distance",
     }
+    if file.find(group, "factors") is not None:
+        with file.checking(name):
+            weights, factors = read_floats(file, group, "weights"), file.once(group, "factors", _read_factors)
+            return FactoredMetric(weights, factors, **context)
     if file.find(group, "weights") is not None:
         with file.checking(name):
             return DiagonalMetric(read_floats(file, group, "weights"), **context)
@@ -344,6 +354,10 @@ def _read_metric(file: Reader, parent: Any, name: str) -> Metric:
     with file.checking(name):
         _check_columns(columns, n_features)
         return FullMetric(block, columns, n_features, rest, **context)
+
+
+def _read_factors(file: Reader, parent: Any, name: str) -> np.ndarray:
+    return file.array(parent, name, ndim=2, kinds="f")
 
 
 # ---- parameters -----------------------------------------------------------------------------------------------------

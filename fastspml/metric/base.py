@@ -1,18 +1,22 @@
-"""Metric: a learned distance between nodes, apart from its learner; diagonal or full."""
+"""What all forms of metric have in common: distances, similarities, explanations and addition."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 
-from fastspml.csr import canonical_rows, csr_from_parts
+from fastspml.csr import canonical_rows
 from fastspml.network import Network
 from fastspml.weighting import Weighting
+
+if TYPE_CHECKING:
+    from fastspml.metric.diagonal_metric import DiagonalMetric
+    from fastspml.metric.factored_metric import FactoredMetric
+    from fastspml.metric.full_metric import FullMetric
 
 # Products x'My lose this share of the norms to rounding; distances that small are computed from differences instead.
 CANCELLATION = 1e-5
@@ -20,23 +24,30 @@ CANCELLATION = 1e-5
 # Rows of a full metric that are multiplied at once, so that the dense product stays small.
 BLOCK_ROWS = 1024
 
+# What candidates can be ranked by.
+SCORES = ("distance", "similarity")
+
 
 class Metric(ABC):
     """A squared Mahalanobis distance d(x, y) = (x - y)' M (x - y) over sparse attributes.
 
-    Make one with `Metric.diagonal`, `Metric.full` or `Metric.identity`; learners make theirs.
+    Make one with `Metric.diagonal`, `Metric.full`, `Metric.factored` or `Metric.identity`; learners make theirs.
 
     Attributes
     ----------
+    form : {"diagonal", "full", "factored"}
     n_features : int
     vocabulary : array of names of the features, or None
     weighting : Weighting or None
         What the attributes that it compares went through.
     takes_counts : bool
         True if the metric applies the weighting itself, to counts; False if it is handed weighted attributes.
+    score : {"distance", "similarity"}
+        What ranks the candidates c for a query x: the distance d(x, c), smallest first, or the similarity 2 x'Mc,
+        largest first. The similarity is minus the distance without x'Mx and c'Mc, the lengths of the two nodes.
     """
 
-    is_full: bool
+    form: str
 
     def __init__(
         self,
@@ -46,26 +57,32 @@ class Metric(ABC):
         takes_counts: bool = False,
         score: str = "distance",
     ) -> None:
-        self.score = score
         if vocabulary is not None and len(vocabulary) != n_features:
             raise ValueError(f"vocabulary names {len(vocabulary)} features, but the metric has {n_features}.")
         if takes_counts and weighting is None:
             raise ValueError("a metric that takes counts needs the weighting to apply to them.")
+        if score not in SCORES:
+            raise ValueError(f"score must be 'distance' or 'similarity', got {score!r}.")
         self.n_features = n_features
         self.vocabulary = None if vocabulary is None else np.asarray(vocabulary)
         self.weighting = weighting
         self.takes_counts = takes_counts
+        self.score = score
 
     # ---- making one ----
 
     @staticmethod
     def diagonal(weights: Any, **context: Any) -> DiagonalMetric:
         """Make the metric diag(weights)."""
+        from fastspml.metric.diagonal_metric import DiagonalMetric
+
         return DiagonalMetric(weights, **context)
 
     @staticmethod
     def full(matrix: Any, **context: Any) -> FullMetric:
         """Make the metric of a symmetric matrix, shape (d, d)."""
+        from fastspml.metric.full_metric import FullMetric
+
         matrix = np.asarray(matrix, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"a metric's matrix must be square, got shape {matrix.shape}.")
@@ -74,14 +91,57 @@ class Metric(ABC):
         return FullMetric(matrix, np.arange(len(matrix)), len(matrix), 0.0, **context)
 
     @staticmethod
+    def factored(weights: Any, factors: Any, **context: Any) -> FactoredMetric:
+        """Make the metric diag(weights) + factors factors'.
+
+        Parameters
+        ----------
+        weights : array, shape (d,)
+        factors : array, shape (d, rank)
+            float32 or float64; it is not copied where it has one of these types and contiguous rows.
+        **context
+            vocabulary, weighting, takes_counts and score, as for the other forms.
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> metric = fs.Metric.factored([1.0, 0.0, 0.0], [[0.0], [1.0], [1.0]])
+        >>> metric.distance([0, 1, 0], [0, 0, 1])  # the factors take features 1 and 2 for the same
+        0.0
+        """
+        from fastspml.metric.factored_metric import FactoredMetric
+
+        return FactoredMetric(weights, factors, **context)
+
+    @staticmethod
     def identity(n_features: int, **context: Any) -> DiagonalMetric:
         """Make the Euclidean metric."""
-        return DiagonalMetric(np.ones(n_features), **context)
+        return Metric.diagonal(np.ones(n_features), **context)
 
     @property
     def context(self) -> dict[str, Any]:
-        """What the numbers of the metric refer to: vocabulary and weighting."""
-        return {"vocabulary": self.vocabulary, "weighting": self.weighting, "takes_counts": self.takes_counts}
+        """What the numbers of the metric refer to, vocabulary and weighting, and what they rank by."""
+        return {
+            "vocabulary": self.vocabulary,
+            "weighting": self.weighting,
+            "takes_counts": self.takes_counts,
+            "score": self.score,
+        }
+
+    @property
+    def rank(self) -> int:
+        """Number of factors, which only a factored metric has."""
+        return 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the metric has a weight for each pair of features."""
+        return self.form == "full"
+
+    @property
+    def ranks_by_similarity(self) -> bool:
+        """Whether candidates are ranked by 2 x'Mc, and not by the distance."""
+        return self.score == "similarity"
 
     # ---- what a form of metric provides ----
 
@@ -92,11 +152,15 @@ class Metric(ABC):
 
     @abstractmethod
     def product(self, rows: sparse.csr_array) -> Any:
-        """Return rows @ M for weighted rows, sparse for a diagonal metric and dense for a full one."""
+        """Return rows @ M for weighted rows, sparse for a diagonal metric and dense, (n, d), for the others."""
 
     @abstractmethod
     def sqnorms(self, rows: sparse.csr_array) -> np.ndarray:
         """Return x'Mx of each weighted row, shape (n,)."""
+
+    @abstractmethod
+    def submatrix(self, features: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return the entries M_fg of all features f and others g, shape (len(features), len(others))."""
 
     @abstractmethod
     def sqnorm_from(self, prior: float) -> float:
@@ -104,12 +168,16 @@ class Metric(ABC):
 
     @abstractmethod
     def project(self) -> Metric:
-        """Return the nearest positive semidefinite metric."""
+        """Return a positive semidefinite metric near this one: the nearest, unless the metric is factored."""
 
     @property
     @abstractmethod
     def is_psd(self) -> bool:
         """Whether no distance can be negative."""
+
+    def add_to(self, matrix: np.ndarray) -> None:
+        """Add M to a dense matrix, shape (d, d), in place."""
+        matrix[np.diag_indices_from(matrix)] += self.diagonal_entries
 
     @abstractmethod
     def _transform(self, rows: sparse.csr_array) -> Any: ...
@@ -161,14 +229,41 @@ class Metric(ABC):
         X = self.attributes(X, "X")
         Y = X if Y is None else self.attributes(Y, "Y")
         norms = self.sqnorms(X)[:, None], self.sqnorms(Y)[None, :]
-        products = self.product(X) @ Y.T
-        squared = norms[0] + norms[1] - 2.0 * (products.toarray() if sparse.issparse(products) else products)
+        squared = norms[0] + norms[1] - 2.0 * self.products(X, Y)
         # Nearly equal rows: their large terms cancel, so take the difference first.
         near = np.nonzero(np.abs(squared) <= CANCELLATION * (np.abs(norms[0]) + np.abs(norms[1])))
         for start in range(0, len(near[0]), BLOCK_ROWS):
             rows, columns = near[0][start : start + BLOCK_ROWS], near[1][start : start + BLOCK_ROWS]
             squared[rows, columns] = self.paired_distances(X[rows], Y[columns])
         return squared
+
+    def similarities(self, X: Any, Y: Any = None) -> np.ndarray:
+        """Return 2 x'My of all rows x of X and y of Y (X itself if not given), shape (n, m); larger is more alike."""
+        X = self.attributes(X, "X")
+        return 2.0 * self.products(X, X if Y is None else self.attributes(Y, "Y"))
+
+    def products(self, rows: sparse.csr_array, others: sparse.csr_array) -> np.ndarray:
+        """Return x'My of all weighted rows x and others y, shape (n, m)."""
+        products = self.product(rows) @ others.T
+        return products.toarray() if sparse.issparse(products) else products
+
+    def paired_products(self, rows: sparse.csr_array, others: sparse.csr_array) -> np.ndarray:
+        """Return x'My of each weighted row x and the row y beside it, shape (n,)."""
+        products = np.empty(rows.shape[0])
+        for start in range(0, len(products), BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            products[block] = others[block].multiply(self.product(rows[block])).sum(axis=1)
+        return products
+
+    def gaps(self, anchors: sparse.csr_array, unlinked: sparse.csr_array, linked: sparse.csr_array) -> np.ndarray:
+        """Return the gap of each triplet (i, j, l) of weighted rows, in the paper's order, shape (n,).
+
+        It is d(i, l) - d(i, j), or 2 x_i'M x_j - 2 x_i'M x_l where candidates are ranked by similarity: positive where
+        j is ranked before l.
+        """
+        if self.ranks_by_similarity:
+            return 2.0 * (self.paired_products(anchors, unlinked) - self.paired_products(anchors, linked))
+        return self.paired_distances(anchors, linked) - self.paired_distances(anchors, unlinked)
 
     def transform(self, X: Any) -> Any:
         """Return rows whose plain squared Euclidean distances are the metric's, for any nearest-neighbour library."""
@@ -186,7 +281,7 @@ class Metric(ABC):
         """Return the k features with the largest weights: records of feature (name or position) and weight."""
         weights = self.diagonal_entries
         top = np.argsort(-weights, kind="stable")[:k]
-        return _records(feature=self._names(top), weight=weights[top])
+        return make_records(feature=self._names(top), weight=weights[top])
 
     def explain(self, x: Any, y: Any) -> np.recarray:
         """Tell, word by word, what separates x and y and what they share.
@@ -207,13 +302,43 @@ class Metric(ABC):
         contribution = (dense_x - dense_y) * _dense_row(self.product(difference), words)
         shared = dense_x * _dense_row(self.product(y), words) + dense_y * _dense_row(self.product(x), words)
         order = np.argsort(-contribution, kind="stable")
-        return _records(
+        return make_records(
             feature=self._names(words[order]),
             weight=self.diagonal_entries[words[order]],
             x=dense_x[order],
             y=dense_y[order],
             contribution=contribution[order],
             shared=shared[order],
+        )
+
+    def explain_pairs(self, x: Any, y: Any, k: int | None = 20) -> np.recarray:
+        """Return the pairs of features, one of x and one of y, that contribute most to the similarity 2 x'My.
+
+        Parameters
+        ----------
+        x, y : attribute vectors
+        k : int or None, default 20
+            Number of pairs; all if None.
+
+        Returns
+        -------
+        records, largest first, of feature_x, feature_y (names, or positions where no vocabulary is known) and
+            shared : 2 x_f M_fg y_g; over all pairs they sum to 2 x'My. Pairs that contribute nothing are left out.
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> metric = fs.Metric.factored([0.0, 0.0], [[1.0], [3.0]], vocabulary=["car", "automobile"])
+        >>> [tuple(pair) for pair in metric.explain_pairs([1, 0], [0, 1]).tolist()]
+        [('car', 'automobile', 6.0)]
+        """
+        x, y = self._one(x, "x"), self._one(y, "y")
+        shared = 2.0 * x.data[:, None] * self.submatrix(x.indices, y.indices) * y.data[None, :]
+        of_x, of_y = np.nonzero(shared)
+        order = np.argsort(-shared[of_x, of_y], kind="stable")[:k]
+        of_x, of_y = of_x[order], of_y[order]
+        return make_records(
+            feature_x=self._names(x.indices[of_x]), feature_y=self._names(y.indices[of_y]), shared=shared[of_x, of_y]
         )
 
     def _names(self, features: np.ndarray) -> np.ndarray:
@@ -233,185 +358,12 @@ class Metric(ABC):
             raise ValueError(f"metrics over {self.n_features} and {other.n_features} features cannot be added.")
         if (self.takes_counts, self.weighting) != (other.takes_counts, other.weighting):
             raise ValueError("metrics over differently weighted attributes cannot be added.")
+        if self.score != other.score:
+            raise ValueError(
+                f"a metric that ranks by {self.score} and one that ranks by {other.score} cannot be added; "
+                "make both with the same score."
+            )
         return self._plus(other)
-
-
-class DiagonalMetric(Metric):
-    """d(x, y) = sum of weights_f (x_f - y_f)^2."""
-
-    is_full = False
-
-    def __init__(self, weights: Any, **context: Any) -> None:
-        weights = np.array(weights, dtype=np.float64)
-        if weights.ndim != 1:
-            raise ValueError(f"weights must have one dimension, got shape {weights.shape}.")
-        if not np.isfinite(weights).all():
-            raise ValueError("weights of a metric must be finite.")
-        super().__init__(len(weights), **context)
-        self.weights = weights
-
-    def __repr__(self) -> str:
-        return f"DiagonalMetric({self.n_features:,} features, {np.count_nonzero(self.weights):,} with weight)"
-
-    @property
-    def diagonal_entries(self) -> np.ndarray:
-        return self.weights
-
-    def product(self, rows: sparse.csr_array) -> sparse.csr_array:
-        # In the order of the rows' words, which a product by SciPy would turn round.
-        return csr_from_parts(rows.data * self.weights[rows.indices], rows.indices, rows.indptr, rows.shape)
-
-    def sqnorms(self, rows: sparse.csr_array) -> np.ndarray:
-        entries = rows.data * self.weights[rows.indices]
-        entries *= rows.data
-        norms, filled = np.zeros(rows.shape[0]), np.flatnonzero(np.diff(rows.indptr))
-        if len(filled):
-            norms[filled] = np.add.reduceat(entries, rows.indptr[filled])
-        return norms
-
-    def sqnorm_from(self, prior: float) -> float:
-        return float(np.sum((self.weights - prior) ** 2))
-
-    def project(self) -> DiagonalMetric:
-        return DiagonalMetric(np.maximum(self.weights, 0.0), **self.context)
-
-    @property
-    def is_psd(self) -> bool:
-        return bool((self.weights >= 0.0).all())
-
-    def _transform(self, rows: sparse.csr_array) -> sparse.csr_array:
-        return rows.astype(np.float64) @ sparse.diags_array(np.sqrt(self.weights), format="csr")
-
-    def _plus(self, other: Metric) -> Metric:
-        if isinstance(other, DiagonalMetric):
-            return DiagonalMetric(self.weights + other.weights, **self.context)
-        return other._plus(self)
-
-
-class FullMetric(Metric):
-    """d(x, y) = (x - y)' M (x - y), with a block of M for some features and `rest` on the diagonal for all others.
-
-    Only words that occur in training get a row of the block; a word that was never seen keeps its prior.
-    """
-
-    is_full = True
-
-    def __init__(self, block: np.ndarray, columns: np.ndarray, n_features: int, rest: float, **context: Any) -> None:
-        if not np.isfinite(block).all():
-            raise ValueError("the matrix of a metric must be finite.")
-        super().__init__(n_features, **context)
-        self.block = block
-        self.columns = columns
-        self.rest = rest
-
-    def __repr__(self) -> str:
-        return f"FullMetric({self.n_features:,} features, {len(self.columns):,} of them with a row)"
-
-    @property
-    def matrix(self) -> np.ndarray:
-        """M as a dense array, shape (d, d)."""
-        matrix = self.rest * np.eye(self.n_features)
-        matrix[np.ix_(self.columns, self.columns)] = self.block
-        return matrix
-
-    @property
-    def diagonal_entries(self) -> np.ndarray:
-        diagonal = np.full(self.n_features, self.rest)
-        diagonal[self.columns] = np.diag(self.block)
-        return diagonal
-
-    @cached_property
-    def _is_outside(self) -> np.ndarray:
-        outside = np.ones(self.n_features, dtype=bool)
-        outside[self.columns] = False
-        return outside
-
-    def product(self, rows: sparse.csr_array) -> np.ndarray:
-        product = np.zeros(rows.shape)
-        if self.rest:
-            product[:, self._is_outside] = self.rest * rows[:, self._is_outside].toarray()
-        product[:, self.columns] = rows[:, self.columns] @ self.block
-        return product
-
-    def sqnorms(self, rows: sparse.csr_array) -> np.ndarray:
-        inside = rows[:, self.columns]
-        norms = np.empty(rows.shape[0])
-        for start in range(0, rows.shape[0], BLOCK_ROWS):
-            part = inside[start : start + BLOCK_ROWS]
-            norms[start : start + BLOCK_ROWS] = part.multiply(part @ self.block).sum(axis=1)
-        if self.rest:
-            outside = rows[:, self._is_outside].astype(np.float64)
-            norms += self.rest * outside.multiply(outside).sum(axis=1)
-        return norms
-
-    def sqnorm_from(self, prior: float) -> float:
-        on_diagonal = self.diagonal_entries
-        off_diagonal = np.sum(self.block**2) - np.sum(np.diag(self.block) ** 2)
-        return float(off_diagonal + np.sum((on_diagonal - prior) ** 2))
-
-    def project(self) -> FullMetric:
-        return FullMetric(project_psd(self.block), self.columns, self.n_features, max(self.rest, 0.0), **self.context)
-
-    @cached_property
-    def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
-        return linalg.eigh(self.block) if len(self.block) else (np.zeros(0), self.block)
-
-    @property
-    def is_psd(self) -> bool:
-        values = self._eigen[0]
-        return self.rest >= 0.0 and (len(values) == 0 or bool(values[0] >= -1e-10 * max(1.0, np.abs(values).max())))
-
-    def _transform(self, rows: sparse.csr_array) -> Any:
-        values, vectors = self._eigen
-        inside = rows[:, self.columns] @ (vectors * np.sqrt(np.maximum(values, 0.0)))
-        if not self.rest:
-            return inside
-        outside = np.sqrt(self.rest) * rows[:, self._is_outside].astype(np.float64)
-        return sparse.hstack([sparse.csr_array(inside), outside], format="csr")
-
-    def _plus(self, other: Metric) -> FullMetric:
-        columns, rest = self.columns, self.rest
-        if isinstance(other, FullMetric):
-            columns, rest = np.union1d(columns, other.columns), rest + other.rest
-        else:
-            columns = np.arange(self.n_features)
-        block = self._block_on(columns)
-        if isinstance(other, FullMetric):
-            block += other._block_on(columns)
-        else:
-            block[np.diag_indices_from(block)] += other.diagonal_entries
-        return FullMetric(block, columns, self.n_features, rest, **self.context)
-
-    def _block_on(self, columns: np.ndarray) -> np.ndarray:
-        """Return M on more columns than the block has; a copy."""
-        block = self.rest * np.eye(len(columns))
-        inside = np.searchsorted(columns, self.columns)
-        block[np.ix_(inside, inside)] = self.block
-        return block
-
-
-def project_psd(matrix: np.ndarray) -> np.ndarray:
-    """Return the nearest positive semidefinite matrix: eigenvalues clipped at zero.
-
-    Coordinates that no other one is coupled to are their own eigenvectors, and stay out of the decomposition.
-    """
-    diagonal = np.diag(matrix)
-    is_coupled = np.count_nonzero(matrix, axis=1) - (diagonal != 0.0) > 0
-    projected = np.diag(np.maximum(diagonal, 0.0))
-    coupled = np.flatnonzero(is_coupled)
-    if len(coupled) == 0:
-        return projected
-    block = matrix[np.ix_(coupled, coupled)]
-    values, vectors = linalg.eigh(block)
-    n_negative = int(np.searchsorted(values, 0.0))
-    if n_negative <= len(values) // 2:  # take the fewer eigenvectors: the negative part away, or the positive alone
-        vectors = vectors[:, :n_negative]
-        block = block - (vectors * values[:n_negative]) @ vectors.T
-    else:
-        vectors = vectors[:, n_negative:]
-        block = (vectors * values[n_negative:]) @ vectors.T
-    projected[np.ix_(coupled, coupled)] = (block + block.T) / 2.0
-    return projected
 
 
 def _difference(x: sparse.csr_array, y: sparse.csr_array) -> sparse.csr_array:
@@ -424,20 +376,16 @@ def _dense_row(rows: Any, columns: np.ndarray) -> np.ndarray:
     return (row.toarray() if sparse.issparse(row) else row)[0]
 
 
-def _records(**fields: np.ndarray) -> np.recarray:
+def make_records(**fields: np.ndarray) -> np.recarray:
     """Return equally long arrays as records; names become objects, so that no name is cut."""
     columns = [field.astype(object) if field.dtype.kind not in "iuf" else field for field in fields.values()]
     return np.rec.fromarrays(columns, names=",".join(fields))  # type: ignore[call-overload]
 
 
+def score_suffix(metric: Metric) -> str:
+    """Return what the repr of a metric adds for its score: nothing for the distance."""
+    return ", score='similarity'" if metric.ranks_by_similarity else ""
+
+
 def _described(weighting: Weighting | None) -> str:
     return "no weighting" if weighting is None else f"{weighting.kind} weighting"
-
-
-class FactoredMetric(DiagonalMetric):
-    def __init__(self, weights, factors, **context):
-        super().__init__(weights, **context)
-        self.factors = factors
-
-    def _plus(self, other):
-        return FactoredMetric(self.weights + other.weights, self.factors, **self.context)

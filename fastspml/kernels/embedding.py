@@ -1,0 +1,24 @@
+"""Embedding: e = F'x of sparse rows x, the dense part of a factored metric M = diag(w) + F F'."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fastspml.kernels.jit import kernel
+
+ONE = np.uint64(1)
+
+
+@kernel
+def embed_rows(indptr, indices, data, factors, embeddings):
+    """Fill embeddings float64 (n, rank) with F'x of each CSR row x, in place; factors is F, (d, rank).
+
+    Sums run in the order of the features and in float64, so a row gets the same bits among any others.
+    """
+    for row in range(np.uint64(len(embeddings))):
+        embedding = embeddings[row]
+        embedding[:] = 0.0
+        for p in range(indptr[row], indptr[row + ONE]):
+            f, x = np.uint64(indices[p]), np.float64(data[p])
+            for k in range(np.uint64(embedding.size)):
+                embedding[k] += x * np.float64(factors[f, k])
