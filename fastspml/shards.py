@@ -39,7 +39,11 @@ from fastspml.stream import Workspace, run_next_chunk
 
 WARM_UP = 16  # iterations of one stream for every shard, at least
 NOISY_TRIPLETS = 2**20  # for every shard: then its noise is too small to matter, and rounds can be longer
-SHARD_TRIPLETS = {"diagonal": 10_000_000, "full": 100_000, "factored": 2_000_000}  # of a shard in a round, at most: some seconds
+SHARD_TRIPLETS = {
+    "diagonal": 10_000_000,
+    "full": 100_000,
+    "factored": 2_000_000,
+}  # of a shard in a round, at most: some seconds
 ENTRIES_PER_TRIPLET = {"diagonal": 512, "full": 8192, "factored": 2048}  # merged in the time of a triplet, or less
 HEARTBEAT_S = 0.25  # between yields while a shard is awaited, so that signals are answered
 
