@@ -43,7 +43,7 @@ class Learner(RanksByMetric):
     rank: int = 32
     step: float = 0.005
     margin: float = 1.0
-    n_iters: int = 5000
+    n_iters: int = 20000
     batch_size: int = 10
     projection: str | int = "end"
     average: bool = False

@@ -688,31 +688,6 @@ def sample_triplets(A_list, seed, task, t, size, exact):
     return [draw_triplet(A_list, seed, task, t, b, exact) for b in range(size)]
 
 
-def gap_diagonal(weights, x_i, x_j, x_l):
-    """Return the gap under diag(weights), all of shape (d,)."""
-    return gap(np.diag(weights), x_i, x_j, x_l)
-
-
-def gap_full(M, x_i, x_j, x_l):
-    """Return the gap under M, shape (d, d), for rows of shape (d,)."""
-    return gap(M, x_i, x_j, x_l)
-
-
-def gradient_diagonal(x_i, x_j, x_l):
-    """Return the diagonal of the outer difference, shape (d,)."""
-    return np.diag(outer_difference(x_i, x_j, x_l))
-
-
-def add_diagonal(total, x_i, x_j, x_l, share):
-    """Return total, shape (d,), after a violated triplet that counts for a share."""
-    return total - share * gradient_diagonal(x_i, x_j, x_l)
-
-
-def add_full(total, x_i, x_j, x_l, share):
-    """Return total, shape (d, d), after a violated triplet that counts for a share."""
-    return total - share * outer_difference(x_i, x_j, x_l)
-
-
 def clip_diagonal(total, prior, reg, t):
     """Return total, shape (d,), of the projected metric of iteration t."""
     weights = np.array([max(0.0, prior + value / (reg * t)) for value in total])

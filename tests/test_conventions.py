@@ -23,6 +23,10 @@ OTHER_TWINS = {
     "score_row": ("score_nodes",), "kernel": (), "ask_for_link": (), "look_up_pool": (),
     "draw_asked": ("draw_triplet",), "clip_totals": ("spml", "mtspml", "sharded"),
     "fill_row": (), "subtract_words": ("score_nodes",),
+    "set_factors": ("factors", "first_factors"), "set_step_sizes": ("factors",), "gap_factors": ("gap",),
+    "add_factors": ("factor_step",), "prefetch_factors": (), "triplet_of": (), "differences": ("outer_difference",),
+    "gap_diagonal": ("gap",), "gap_full": ("gap",), "gradient_diagonal": ("outer_difference",),
+    "add_diagonal": ("outer_difference",), "add_full": ("outer_difference",),
     "score_links": ("score_nodes",), "count_negatives": ("link_quality",), "score_from_counts": ("link_quality",),
 }  # fmt: skip
 

@@ -85,7 +85,7 @@ def add_to_embedding(embedding, f, x, settings, step_sizes, factor_totals):
 
 
 @kernel
-def embed(memory, entries, row, settings, factor_totals, embedding):
+def embed_row(memory, entries, row, settings, factor_totals, embedding):
     """Set embedding, (width,), to F'x of a row, in place."""
     entries, factor_totals, embedding = onward(entries, row.start), at_hand(factor_totals), at_hand(embedding)
     for k in range(np.uint64(len(embedding))):
@@ -113,9 +113,9 @@ def gap_factors(memory, entries, triplet, settings, factor_totals, slot):
     In four sums, so that an addition need not wait for the one before it.
     """
     embedded = memory.embeddings[slot]
-    embed(memory, entries, triplet.anchor, settings, factor_totals, embedded[I])
-    embed(memory, entries, triplet.unlinked, settings, factor_totals, embedded[J])
-    embed(memory, entries, triplet.linked, settings, factor_totals, embedded[L])
+    embed_row(memory, entries, triplet.anchor, settings, factor_totals, embedded[I])
+    embed_row(memory, entries, triplet.unlinked, settings, factor_totals, embedded[J])
+    embed_row(memory, entries, triplet.linked, settings, factor_totals, embedded[L])
     sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
     for k in range(ZERO, np.uint64(embedded.shape[1]), FOUR):
         sum_0 += gap_term(embedded, k, settings.length)
