@@ -198,7 +198,7 @@ RECOMMENDED: dict[type, list[dict[str, list[Any]]]] = {
     MTSPML: [
         _MTSPML | _SCORES
         | {"metric": ["diagonal"], "common_reg": [1e-1, 1e-2, 1e-3], "task_reg": [1e-1, 1e-2, 1e-3]},
-        _MTSPML | _SCORES | _FACTORS | {"common_reg": [1e-3, 1e-4], "task_reg": [1e-2, 1e-3]},
+        _MTSPML | _SCORES | _FACTORS | {"common_reg": [1e-3, 1e-4], "task_reg": [1e-3]},
     ],
     PairSVM: [{"weighting": ["tfidf"], "C": [1e-3, 1e-2, 1e-1, 1.0]}],
 }  # fmt: skip

@@ -1,0 +1,152 @@
+"""Published protocols for links of unseen nodes, with published figures beside fastspml's.
+
+- Graph2Gauss (Bojchevski and Günnemann 2018): 10% of the nodes are hidden, and nodes left without a link; all links of
+  hidden nodes are ranked against as many pairs without a link of the same hidden nodes, pooled.
+- DEAL (Hao et al. 2020): the inductive split of CiteSeer that its authors ship.
+
+Settings are selected by cross-validation over training nodes. Run it with `python -m bench.anchors`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.stats import rankdata
+
+import fastspml as fs
+from bench.machine import RESULTS, about, write_results
+from bench.paper import data, tables
+from fastspml.selection import recommended_grid
+
+
+def pooled_auc(scores: np.ndarray, is_link: np.ndarray) -> float:
+    """Return the AUC of all pairs together, ties counting half."""
+    n_links, n_others = is_link.sum(), (~is_link).sum()
+    return float((rankdata(scores)[is_link].sum() - n_links * (n_links + 1) / 2) / (n_links * n_others))
+
+
+def pooled_precision(scores: np.ndarray, is_link: np.ndarray) -> float:
+    """Return the average precision of all pairs together; tied pairs are found together."""
+    order = np.argsort(-scores, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)  # the last pair of every tie
+    n_hits = np.cumsum(is_link[order])[ends]
+    return float(np.sum(np.diff(n_hits, prepend=0) * n_hits / (ends + 1)) / is_link.sum())
+
+
+def pair_scores(metric: fs.Metric, features: Any, pairs: np.ndarray) -> np.ndarray:
+    """Return the score of each pair of rows, larger for likelier links.
+
+    Pairs of different nodes are compared here, so a similarity is divided by the lengths of both: x'My / (|x| |y|).
+    """
+    rows = metric.attributes(features)
+    ends = rows[pairs[:, 0]], rows[pairs[:, 1]]
+    if metric.score == "distance":
+        return -metric.paired_distances(*ends)
+    lengths = np.sqrt(metric.sqnorms(ends[0]) * metric.sqnorms(ends[1]))
+    return metric.paired_products(*ends) / np.maximum(lengths, 1e-12)
+
+
+def deal(seed: int) -> tuple[fs.Network, Any, np.ndarray, np.ndarray]:
+    """Return the training network, the features of all nodes, and the pairs to rank of DEAL's split of CiteSeer."""
+    folder = data.folder("deal-citeseer")
+    links = sparse.csr_array(sparse.load_npz(folder / "ind_train_A.npz"))
+    training = fs.Network(sparse.csr_array(sparse.load_npz(folder / "ind_train_X.npz")), links + links.T)
+    pairs = np.load(folder / "pv0.10_pt0.00_pn0.10_arrays.npz")
+    features = sparse.csr_array(sparse.load_npz(folder / "X_sp.npz"))
+    return training, features, pairs["arr_3"], pairs["arr_4"]
+
+
+def graph2gauss(name: str, seed: int, share: float = 0.1) -> tuple[fs.Network, Any, np.ndarray, np.ndarray]:
+    """Return the same for Graph2Gauss's protocol on a network of ../shared/data/npz."""
+    network, rng = data.citations(name)[0].undirected(), np.random.default_rng(seed)
+    links, n_nodes = network.adjacency, network.n_nodes
+    is_hidden = np.zeros(n_nodes, dtype=bool)
+    is_hidden[rng.choice(n_nodes, int(share * n_nodes), replace=False)] = True
+    is_hidden |= (links @ (~is_hidden).astype(np.int64)) == 0  # left without a link to a seen node
+    training = network.subset(np.flatnonzero(~is_hidden))
+    sources, targets = links.nonzero()
+    kept = is_hidden[sources] & (~is_hidden[targets] | (sources < targets))  # a link of two hidden nodes once
+    positive = np.column_stack([sources[kept], targets[kept]])
+    negative = positive.copy()
+    taken = set((sources * n_nodes + targets).tolist())
+    for pair in negative:
+        while pair[0] == pair[1] or int(pair[0] * n_nodes + pair[1]) in taken:
+            pair[1] = rng.integers(n_nodes)
+    return training, network.features, positive, negative
+
+
+# Protocol: its data, the weighting that fits them, and published AUC and average precision by method.
+PROTOCOLS: dict[str, tuple[Callable[[int], Any], str, dict[str, tuple[float, float]]]] = {
+    "DEAL's CiteSeer": (deal, "tfidf", {"DEAL": (0.937, 0.907)}),
+    "Graph2Gauss, CiteSeer of 602 features": (
+        lambda seed: graph2gauss("citeseer602", seed), "l2",
+        {"Graph2Gauss": (0.886, 0.883), "logistic regression": (0.731, 0.725)},
+    ),
+}  # fmt: skip
+
+
+def measure(read: Callable[[int], Any], weighting: str, seed: int) -> dict[str, Any]:
+    """Select, fit and score one seed of a protocol."""
+    training, features, positive, negative = read(seed)
+    pairs, is_link = np.vstack([positive, negative]), np.arange(len(positive) + len(negative)) < len(positive)
+    estimator = fs.SPML(seed=seed)
+    grid = [part | {"weighting": [weighting]} for part in recommended_grid(estimator)]
+    started = time.perf_counter()
+    selection = fs.select(estimator, training, grid, halving=True, seed=seed)
+    seconds = time.perf_counter() - started
+    cosine = fs.Metric.identity(
+        training.n_features, weighting=fs.Weighting(weighting).fit(training), takes_counts=True, score="similarity"
+    )
+    found: dict[str, Any] = {"seed": seed, "seconds": seconds, "params": selection.best_params_}
+    for name, metric in (("fastspml", selection.best_estimator_.metric_), ("cosine", cosine)):
+        scores = pair_scores(metric, features, pairs)
+        found[name] = pooled_auc(scores, is_link), pooled_precision(scores, is_link)
+    return found
+
+
+def page(results: dict[str, list[dict[str, Any]]]) -> str:
+    """Return the tables as Markdown."""
+    rows = []
+    for name, records in results.items():
+        for method in ("fastspml", "cosine"):
+            auc, ap = ([record[method][c] for record in records] for c in (0, 1))
+            seconds = f"{np.median([record['seconds'] for record in records]):.0f}" if method == "fastspml" else ""
+            cells = [f"{np.mean(values):.3f} ± {np.std(values):.3f}" for values in (auc, ap)]
+            rows.append([name, method, *cells, seconds])
+        rows += [[name, f"{method} (published)", *values, ""] for method, values in PROTOCOLS[name][2].items()]
+    machine = about()
+    return f"""# Published protocols
+
+Made by `python -m bench.anchors`: AUC and average precision over all pairs, mean ± standard deviation over seeds of the
+split (DEAL's is one split: over seeds of folds and training). Seconds include the selection of all settings.
+Measured on {machine["cores"]} cores of an {machine["processor"]}, commit {machine["commit"]}.
+
+{tables.markdown(["protocol", "method", "AUC", "average precision", "seconds"], rows)}
+"""
+
+
+def main() -> None:
+    """Read the command line, and measure."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "anchors")
+    arguments = parser.parse_args()
+    results: dict[str, list[dict[str, Any]]] = {}
+    for name, (read, weighting, _) in PROTOCOLS.items():
+        results[name] = []
+        for seed in range(arguments.seeds):
+            results[name].append(measure(read, weighting, seed))
+            auc, ap = results[name][-1]["fastspml"]
+            print(f"{name}, seed {seed}: {auc:.4f} {ap:.4f}, {results[name][-1]['seconds']:.0f} s", flush=True)
+        write_results(arguments.output, "anchors", {"results": results})
+    (arguments.output / "anchors.md").write_text(page(results))
+
+
+if __name__ == "__main__":
+    main()
