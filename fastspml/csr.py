@@ -56,9 +56,7 @@ def canonical_row_blocks(rows: Any, what: str) -> tuple[sparse.csr_array, tuple[
 
 def is_blocks(features: Any) -> bool:
     """Tell whether features are a list of matrices, side by side; a list of rows is a matrix itself."""
-    return isinstance(features, (list, tuple)) and any(
-        sparse.issparse(block) or getattr(block, "ndim", 0) == 2 for block in features
-    )
+    return isinstance(features, (list, tuple)) and any(getattr(block, "ndim", 0) == 2 for block in features)
 
 
 def canonical_blocks(features: Any, what: str = "features") -> tuple[sparse.csr_array, tuple[int, ...]]:
@@ -77,7 +75,7 @@ def canonical_blocks(features: Any, what: str = "features") -> tuple[sparse.csr_
             f"the blocks of {what} have {', '.join(map(str, n_rows[:-1]))} and {n_rows[-1]} rows; "
             "all must describe the same nodes."
         )
-    joined = sparse.hstack(parts + dense, format="csr")
+    joined = sparse.hstack(parts + dense, format="csr")  # a copy, also of a single block
     return freeze_csr(joined), tuple(part.shape[1] for part in dense)
 
 
@@ -89,7 +87,7 @@ def _canonical_dense(block: Any, what: str) -> sparse.csr_array:
         raise ValueError(f"a dense block of {what} has no columns; leave it out.")
     columns: np.ndarray = np.tile(np.arange(n_columns, dtype=index_dtype(n_columns)), n_rows)
     indptr = np.arange(n_rows + 1, dtype=np.int64) * n_columns
-    return _canonical_values(csr_from_parts(block.flatten(), columns, indptr, block.shape), what)
+    return _canonical_values(csr_from_parts(block.ravel(), columns, indptr, block.shape), what)
 
 
 def block_bounds(n_features: int, dense_blocks: Sequence[int]) -> np.ndarray:

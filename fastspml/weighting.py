@@ -139,10 +139,10 @@ class Weighting:
         weighted: dict[int, sparse.csr_array] = {}  # tasks that share their attributes go on sharing them
         result = []
         for network in networks:
-            self._check_counts(network)
             self._check_width(network.n_features, repr(network.name))
             if network.dense_blocks != self.dense_blocks_:
                 self._refuse_blocks(network.dense_blocks, repr(network.name))
+            self._check_counts(network)
             key = id(network.features)
             if key not in weighted:
                 weighted[key] = self._weight(network.features)
