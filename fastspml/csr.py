@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,14 +41,79 @@ def csr_from_parts(
 
 
 def canonical_rows(rows: Any, what: str) -> sparse.csr_array:
-    """Return attribute rows, one or many, sparse or dense, as a canonical CSR array; refuse what is no number."""
+    """Return attribute rows, one or many, as a canonical CSR array; see `canonical_row_blocks`."""
+    return canonical_row_blocks(rows, what)[0]
+
+
+def canonical_row_blocks(rows: Any, what: str) -> tuple[sparse.csr_array, tuple[int, ...]]:
+    """Return attribute rows, sparse, dense or a list of blocks, as `canonical_blocks` does; one row may be a vector."""
+    if is_blocks(rows):
+        return canonical_blocks([block if sparse.issparse(block) else np.atleast_2d(block) for block in rows], what)
     if not sparse.issparse(rows):
         rows = np.atleast_2d(np.asarray(rows))
-    return canonical_features(rows, what)
+    return canonical_features(rows, what), ()
+
+
+def is_blocks(features: Any) -> bool:
+    """Tell whether features are a list of matrices, side by side; a list of rows is a matrix itself."""
+    return isinstance(features, (list, tuple)) and any(getattr(block, "ndim", 0) == 2 for block in features)
+
+
+def canonical_blocks(features: Any, what: str = "features") -> tuple[sparse.csr_array, tuple[int, ...]]:
+    """Return features as one canonical CSR array, and the widths of its dense blocks.
+
+    Features are a matrix, which has no dense blocks, or a list of matrices over the same rows: SciPy's are sparse
+    blocks, all others dense ones. Sparse blocks come first, each kind in the order given.
+    """
+    if not is_blocks(features):
+        return canonical_features(features, what), ()
+    parts = [canonical_features(block, what) for block in features if sparse.issparse(block)]
+    dense = [_canonical_dense(block, what) for block in features if not sparse.issparse(block)]
+    n_rows = [part.shape[0] for part in parts + dense]
+    if min(n_rows) < max(n_rows):
+        raise ValueError(
+            f"the blocks of {what} have {', '.join(map(str, n_rows[:-1]))} and {n_rows[-1]} rows; "
+            "all must describe the same nodes."
+        )
+    joined = sparse.hstack(parts + dense, format="csr")  # a copy, also of a single block
+    return freeze_csr(joined), tuple(part.shape[1] for part in dense)
+
+
+def _canonical_dense(block: Any, what: str) -> sparse.csr_array:
+    """Return a dense block as a canonical CSR array, built without SciPy's list of coordinates."""
+    block = _as_numbers(np.asarray(block), what)
+    n_rows, n_columns = block.shape
+    if n_columns == 0:
+        raise ValueError(f"a dense block of {what} has no columns; leave it out.")
+    columns: np.ndarray = np.tile(np.arange(n_columns, dtype=index_dtype(n_columns)), n_rows)
+    indptr = np.arange(n_rows + 1, dtype=np.int64) * n_columns
+    return _canonical_values(csr_from_parts(block.ravel(), columns, indptr, block.shape), what)
+
+
+def block_bounds(n_features: int, dense_blocks: Sequence[int]) -> np.ndarray:
+    """Return the first column of every dense block, and the number of columns."""
+    return n_features - np.cumsum([0, *dense_blocks[::-1]])[::-1]
+
+
+def widths_of_bounds(bounds: Any, n_features: int) -> tuple[int, ...]:
+    """Return the widths of dense blocks from `block_bounds`, as found in a file or an object of another library."""
+    bounds = np.asarray(bounds)
+    columns = bounds.tolist()  # Python's numbers do not overflow
+    is_valid = bounds.ndim == 1 and bounds.dtype.kind in "iu" and len(columns) > 1
+    if not is_valid or columns[0] < 0 or columns[-1] != n_features or any(a >= b for a, b in pairwise(columns)):
+        raise ValueError(
+            f"dense_blocks must hold the first column of every dense block, ascending, and then the number of columns, "
+            f"{n_features}; got {columns!r:.60}."
+        )
+    return tuple(b - a for a, b in pairwise(columns))
 
 
 def canonical_features(features: Any, what: str = "features") -> sparse.csr_array:
-    matrix = _own_csr(features, what)
+    """Return one matrix as a canonical CSR array of float32 or float64; refuse what is no finite number."""
+    return _canonical_values(_own_csr(features, what), what)
+
+
+def _canonical_values(matrix: sparse.csr_array, what: str) -> sparse.csr_array:
     if matrix.dtype.kind in "biu":
         is_exact = matrix.nnz == 0 or max(int(matrix.data.max()), -int(matrix.data.min())) <= LARGEST_EXACT_FLOAT32
         matrix.data = matrix.data.astype(np.float32 if is_exact else np.float64)
@@ -81,19 +148,23 @@ def canonical_adjacency(adjacency: Any, n_nodes: int, name: str) -> sparse.csr_a
 
 def _own_csr(matrix: Any, what: str) -> sparse.csr_array:
     """Return a CSR copy of any sparse or dense matrix whose structure has been checked."""
-    if not sparse.issparse(matrix):
-        matrix = np.asarray(matrix)
+    matrix = _as_numbers(matrix if sparse.issparse(matrix) else np.asarray(matrix), what)
+    if sparse.issparse(matrix):
+        _check_structure(matrix, what)
+    return sparse.csr_array(matrix, copy=True)
+
+
+def _as_numbers(matrix: Any, what: str) -> Any:
+    """Return a sparse or dense matrix of numbers of a type that SciPy can compute with; refuse anything else."""
     if matrix.dtype.kind not in "biuf":
         raise TypeError(f"{what} must hold numbers, got {matrix.dtype}.")
     if matrix.ndim != 2:
         raise ValueError(f"{what} must have two dimensions, got shape {matrix.shape}.")
     if matrix.dtype == np.float16:  # SciPy has no sparse half floats
-        matrix = matrix.astype(np.float32)
-    elif matrix.dtype.kind in "iu":  # duplicates are summed: in eight bits they could overflow
-        matrix = matrix.astype(np.int64, copy=False)
-    if sparse.issparse(matrix):
-        _check_structure(matrix, what)
-    return sparse.csr_array(matrix, copy=True)
+        return matrix.astype(np.float32)
+    if matrix.dtype.kind in "iu":  # duplicates are summed: in eight bits they could overflow
+        return matrix.astype(np.int64, copy=False)
+    return matrix
 
 
 def _check_structure(matrix: Any, what: str) -> None:

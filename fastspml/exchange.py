@@ -6,12 +6,15 @@ torch never.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from fastspml.csr import block_bounds, widths_of_bounds
 
 Parts = dict[str, Any]
 """Arguments of Network: features, adjacency, nodes, vocabulary and perhaps a name."""
@@ -73,7 +76,7 @@ def to_networkx(network: Any, attributes: str) -> Any:
     return graph
 
 
-def from_anndata(data: Any, links: str | None = None) -> Parts:
+def from_anndata(data: Any, links: str | None = None, obsm: Sequence[str] = ()) -> Parts:
     """Return the parts of an AnnData object; see `Network.from_anndata`."""
     keys = list(data.obsp.keys())
     if links is None and len(keys) > 1:
@@ -82,12 +85,29 @@ def from_anndata(data: Any, links: str | None = None) -> Parts:
         raise ValueError(f"obsp holds no {links!r}; it holds {', '.join(keys) or 'nothing'}.")
     key = links if links is not None else keys[0] if keys else None
     return {
-        "features": data.X,
+        "features": _blocks_of_anndata(data, obsm),
         "adjacency": None if key is None else data.obsp[key],
         "nodes": data.obs_names.to_numpy(dtype=str),
         "vocabulary": data.var_names.to_numpy(dtype=str),
         **({"name": key} if key is not None else {}),
     }
+
+
+def _blocks_of_anndata(data: Any, obsm: Sequence[str]) -> Any:
+    """Return X as it is or, where there are dense blocks, as a list of blocks."""
+    bounds = data.uns.get("dense_blocks")
+    if bounds is None and not obsm:
+        return data.X
+    missing = [key for key in obsm if key not in data.obsm]
+    if missing:
+        raise ValueError(f"obsm holds no {missing[0]!r}; it holds {', '.join(data.obsm) or 'nothing'}.")
+    matrix = sparse.csr_array(data.X)
+    if bounds is None:
+        return [matrix, *(np.asarray(data.obsm[key]) for key in obsm)]
+    if obsm:
+        raise ValueError("X has dense blocks already (uns['dense_blocks']); entries of obsm cannot be added to them.")
+    widths_of_bounds(bounds, matrix.shape[1])
+    return [matrix[:, : bounds[0]], *(matrix[:, start:stop].toarray() for start, stop in pairwise(bounds))]
 
 
 def to_anndata(network: Any) -> Any:
@@ -96,12 +116,13 @@ def to_anndata(network: Any) -> Any:
     import pandas
 
     words = range(network.n_features) if network.vocabulary is None else network.vocabulary.tolist()
+    blocks = {"dense_blocks": block_bounds(network.n_features, network.dense_blocks)} if network.dense_blocks else {}
     return anndata.AnnData(
         X=sparse.csr_matrix(network.features),
         obs=pandas.DataFrame(index=[str(node) for node in network.nodes.tolist()]),
         var=pandas.DataFrame(index=[str(word) for word in words]),
         obsp={"links": sparse.csr_matrix(network.adjacency, dtype=np.float32)},
-        uns={"name": network.name},
+        uns={"name": network.name} | blocks,
     )
 
 

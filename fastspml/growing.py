@@ -43,7 +43,8 @@ class GrowingLearner(Learner):
         - Features are matched by name where both vocabularies are known; otherwise their number and order must be the
           same. New features follow the known ones and start at their prior weight.
         - `weighting_` stays as it was fitted, so that old and new attributes can be compared. Features that it has no
-          weight for (tf-idf, or features that were cut) are dropped, with a warning that counts them.
+          weight for (tf-idf, or features that were cut) are dropped, with a warning that counts them. New words beside
+          dense blocks are dropped alike, because dense blocks stay the last features.
 
         Parameters
         ----------
@@ -125,11 +126,16 @@ def match_words(
     words = dict(known)
     for network in networks:
         words.update(dict.fromkeys(network.vocabulary.tolist()))  # type: ignore[union-attr]
+    reason = None
     if weighting is not None and weighting.idf_ is not None:
+        reason = f"the {weighting.kind} weighting of this model, which stays as it was fitted"
+    elif any(network.dense_blocks for network in networks):
+        reason = "this model, whose dense blocks stay its last features"
+    if reason is not None:
         if len(words) > len(known):
             warnings.warn(
-                f"{len(words) - len(known)} words are new to the {weighting.kind} weighting of this model, which stays "
-                "as it was fitted; they were left out. Fit a new model to learn them.",
+                f"{len(words) - len(known)} words are new to {reason}; they were left out. Fit a new model to learn "
+                "them.",
                 stacklevel=4,
             )
         words = known

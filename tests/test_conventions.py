@@ -32,7 +32,7 @@ OTHER_TWINS = {
 
 # A file may import only from those before it (STYLE.md, section 2).
 ORDER = [
-    "checks", "exchange", "csr", "mapped", "network", "leaks", "weighting", "kernels", "machine", "stack", "metric", "entries", "synthetic", "scoring",
+    "checks", "csr", "exchange", "mapped", "network", "leaks", "weighting", "kernels", "machine", "stack", "metric", "entries", "synthetic", "scoring",
     "scanning", "state", "problem", "stream", "shards", "loop", "learner", "growing", "spml", "mtspml", "store", "datasets", "readers", "evaluate", "predict",
     "baselines", "selection", "runs", "distributed", "plots", "page", "report", "cli", "__main__",
 ]  # fmt: skip

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
+
 import fastspml as fs
 
 README = Path(__file__).parent.parent / "README.md"
@@ -15,11 +17,14 @@ def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
     tasks = fs.datasets.debian()
     first = tasks[0]
     fs.write_networks("areas.h5", [first.replace(name="physics"), tasks[1]])
+    vectors = (first.features @ np.random.default_rng(0).normal(size=(first.n_features, 8))).astype(np.float32)
     names = {
         "counts": first.features,
         "links": first.adjacency,
         "words": first.vocabulary,
         "new_counts": first.features[:3],
+        "vectors": vectors,
+        "new_vectors": vectors[:3],
         "x": first.features[[0]],
         "y": first.features[[1]],
     }

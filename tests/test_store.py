@@ -25,7 +25,7 @@ from fastspml.store import networks as stored_networks
 from fastspml.store import reading as store_reading
 from fastspml.store import writing as store_writing
 from fastspml.store.reading import Reader
-from tests.conftest import make_network
+from tests.conftest import make_network, with_vectors
 
 WORDS = [f"word {f}" for f in range(8)] + ["naïve/\n日本"]
 
@@ -65,6 +65,8 @@ CASES = {
     "int64 indices": wide_network,
     "weighted": weighted_network,
     "without common words": lambda: weighted_network("binary", 2, 0.6),
+    "dense blocks": lambda: with_vectors(widths=(4, 2), vocabulary=WORDS),
+    "weighted dense blocks": lambda: fs.Weighting().fit_transform(with_vectors()),
 }
 FORMS = {
     "plain": ({}, {}),
@@ -101,6 +103,7 @@ def assert_same_network(got, expected):
     assert_same_labels(got.nodes, expected.nodes)
     assert_same_labels(got.vocabulary, expected.vocabulary)
     assert (got.name, got.has_node_names) == (expected.name, expected.has_node_names)
+    assert got.dense_blocks == expected.dense_blocks
     assert_same_weighting(got.weighting, expected.weighting)
 
 

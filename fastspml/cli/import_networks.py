@@ -111,6 +111,7 @@ def _text(add: Add) -> None:
     add("--task-column", help="column with its task; each value becomes a network")
     add("--undirected", dest="directed", action="store_false", default=None, help="let every edge link both ways")
     add("--keep-stop-words", dest="stop_words", action="store_false", default=None, help="count common words too")
+    add("--vectors", metavar="FILE.npy", help="a row for each document, such as sentence embeddings, beside its words")
     _word_cuts(add)
     _skip_bad(add)
 

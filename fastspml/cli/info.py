@@ -47,7 +47,7 @@ def _show_networks(options: argparse.Namespace) -> None:
 def _row(network: Network) -> dict[str, Any]:
     import numpy as np
 
-    words = np.diff(network.features.indptr)
+    n_words = np.count_nonzero(network.features.indices < network.n_sparse_features)
     received = np.bincount(network.adjacency.indices, minlength=network.n_nodes)
     degrees = network.degrees + received
     return {
@@ -55,8 +55,9 @@ def _row(network: Network) -> dict[str, Any]:
         "nodes": network.n_nodes,
         "links": network.n_links,
         "features": network.n_features,
-        "words/node": float(words.mean()) if len(words) else float("nan"),
-        "links/node": float(network.degrees.mean()) if len(words) else float("nan"),
+        "dense": sum(network.dense_blocks),
+        "words/node": n_words / network.n_nodes if network.n_nodes else float("nan"),
+        "links/node": float(network.degrees.mean()) if network.n_nodes else float("nan"),
         "most links": int(network.degrees.max(initial=0)),
         "isolated": int(np.count_nonzero(degrees == 0)),
         "weighting": "none" if network.weighting is None else network.weighting.kind,

@@ -212,7 +212,7 @@ class Metric(ABC):
         if self.takes_counts:
             assert self.weighting is not None
             # A Network is known to be canonical, and what is made of a mapped one is mapped.
-            rows = self.weighting.transform(data).features if is_network else self.weighting.transform(rows)
+            rows = self.weighting.transform(data).features if is_network else self.weighting.transform(data)
         return rows
 
     def distance(self, x: Any, y: Any) -> float:

@@ -30,6 +30,7 @@ def read_text(
     stop_words: bool = True,
     skip_bad: bool = False,
     report: Report | None = None,
+    vectors: str | Path | None = None,
 ) -> list[Network]:
     """Read documents and the links between them; the words of a document are counted and become its attributes.
 
@@ -53,12 +54,16 @@ def read_text(
         Whether bad lines are skipped, with a warning, instead of failing the import.
     report : callable, optional
         Told now and then how many documents and links are done.
+    vectors : path, optional
+        .npy file with a row for each document, in their order, such as sentence embeddings: a dense block beside the
+        words.
 
     Returns
     -------
     list of Network, over one vocabulary
     """
     check_cuts(min_df, max_df)
+    embeddings = None if vectors is None else _read_vectors(vectors)
     columns = [id_column, text_column] if task_column is None else [id_column, text_column, task_column]
     problems = Problems(skip_bad)
     only_task = stem(documents)
@@ -87,6 +92,11 @@ def read_text(
     counts, vocabulary = count_words(texts(), None, stop_words, min_df, max_df, report)
     links = read_links(edges, position, f"the id of a document of {Path(documents).name}", problems, report)
     problems.finish()
+    if embeddings is not None and len(embeddings) != len(position):
+        raise ValueError(
+            f"{Path(str(vectors)).name} has {len(embeddings)} rows, but {Path(documents).name} holds {len(position)} "
+            "documents; each needs one."
+        )
 
     names = {task: q for q, task in enumerate(dict.fromkeys(tasks))}
     task_of = np.array([names[task] for task in tasks])
@@ -101,10 +111,22 @@ def read_text(
         own = np.flatnonzero(task_of == q)
         place[own] = np.arange(len(own))
         own_links = place[links[is_inside & (task_of[links[:, 0]] == q)]]
+        features = counts[own] if embeddings is None else [counts[own], embeddings[own]]
         networks.append(
-            Network.from_edges(counts[own], own_links, directed, name=name, nodes=ids[own], vocabulary=vocabulary)
+            Network.from_edges(features, own_links, directed, name=name, nodes=ids[own], vocabulary=vocabulary)
         )
     return networks
+
+
+def _read_vectors(path: str | Path) -> np.ndarray:
+    """Return the matrix of a .npy file."""
+    try:
+        vectors = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{Path(path).name} cannot be read as a .npy file of numbers ({error}).") from error
+    if getattr(vectors, "ndim", 0) != 2:
+        raise ValueError(f"{Path(path).name} must hold one matrix with a row for each document.")
+    return vectors
 
 
 def _rows(path: str | Path, columns: list[str], problems: Problems) -> Iterator[tuple[int, list[str]]]:

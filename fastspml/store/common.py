@@ -1,4 +1,4 @@
-"""What networks and models have in common on disk: the format of a file, lists, names and weightings."""
+"""What networks and models have in common on disk: the format of a file, lists, names, dense blocks and weightings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from fastspml import __version__
+from fastspml.csr import block_bounds, widths_of_bounds
 from fastspml.network import Network
 from fastspml.store.reading import Reader
 from fastspml.store.writing import Writer, set_text
@@ -126,6 +127,20 @@ def _read_index(file: Reader, frame: Any, column: str) -> np.ndarray:
     return names
 
 
+def write_dense_blocks(file: Writer, parent: Any, dense_blocks: Sequence[int], n_features: int) -> None:
+    """Write where dense blocks start and end, if there are any."""
+    if dense_blocks:
+        file.array(parent, "dense_blocks", block_bounds(n_features, dense_blocks))
+
+
+def read_dense_blocks(file: Reader, parent: Any, path: str, n_features: int) -> tuple[int, ...]:
+    """Read the widths of the dense blocks; files without any hold nothing about them."""
+    if file.find(parent, path) is None:
+        return ()
+    with file.checking(path):
+        return widths_of_bounds(file.array(parent, path, kinds="iu"), n_features)
+
+
 def write_weighting(file: Writer, parent: Any, name: str, weighting: Weighting) -> None:
     group = file.group(parent, name)
     file.text(group, "kind", weighting.kind)
@@ -133,6 +148,7 @@ def write_weighting(file: Writer, parent: Any, name: str, weighting: Weighting) 
     file.array(group, "max_df", weighting.max_df)
     if weighting.n_features_ is not None:
         file.array(group, "n_features", weighting.n_features_)
+        write_dense_blocks(file, group, weighting.dense_blocks_, weighting.n_features_)
     if weighting.idf_ is not None:
         file.array(group, "idf", weighting.idf_)
 
@@ -145,6 +161,7 @@ def read_weighting(file: Reader, parent: Any, name: str) -> Weighting:
         )
     if file.find(group, "n_features") is not None:
         weighting.n_features_ = file.number(group, "n_features")
+        weighting.dense_blocks_ = read_dense_blocks(file, group, "dense_blocks", weighting.n_features_)
     weighting.idf_ = read_if_there(file, group, "idf", read_floats)
     is_weighted = weighting.n_features_ is not None and (weighting.kind == "tfidf" or weighting.cuts_words)
     n_weights = None if weighting.idf_ is None else len(weighting.idf_)

@@ -5,7 +5,8 @@ A file holds an AnnData-shaped group for each network, ``networks/000`` and so o
     X             attributes, CSR
     obsp/links    links, CSR
     obs, var      names of nodes and of features; left out where there are none
-    uns           name; weighting, if the attributes went through one; positions, of unnamed nodes of a larger network
+    uns           name; weighting, if the attributes went through one; positions, of unnamed nodes of a larger network;
+                  dense_blocks, if the last columns of X are some: the first column of each, and the number of columns
 
 Functions that write take (file, parent, name, value), those that read take (file, parent, name).
 """
@@ -27,10 +28,12 @@ from fastspml.store.common import (
     NETWORKS,
     check_format,
     is_anndata,
+    read_dense_blocks,
     read_if_there,
     read_list,
     read_names,
     read_weighting,
+    write_dense_blocks,
     write_format,
     write_list,
     write_names,
@@ -133,6 +136,8 @@ def write_h5ad(
         _write_csr(file, file.root, "X", first.features)
         for part, labels, size in (("obs", first.nodes, first.n_nodes), ("var", first.vocabulary, first.n_features)):
             write_names(file, file.root, part, np.arange(size).astype(str) if labels is None else labels.astype(str))
+        if first.dense_blocks:
+            write_dense_blocks(file, file.group(file.root, "uns"), first.dense_blocks, first.n_features)
         links = file.group(file.root, "obsp")
         for network in networks:
             _write_csr(file, links, network.name, network.adjacency)
@@ -156,6 +161,7 @@ def _write_network(file: Writer, parent: Any, name: str, network: Network) -> No
     file.shared(group, "X", network.features, _write_csr)
     file.shared(links, "links", network.adjacency, _write_csr)
     file.text(rest, "name", network.name)
+    write_dense_blocks(file, rest, network.dense_blocks, network.n_features)
     if network.has_node_names:
         file.shared(group, "obs", network.nodes, write_names)
     elif not np.array_equal(network.nodes, np.arange(network.n_nodes)):
@@ -176,6 +182,8 @@ def _read_network(file: Reader, parent: Any, name: str) -> Network:
     weighting = read_if_there(file, group, "uns/weighting", read_weighting)
     if weighting is not None and weighting.n_features_ != network.n_features:
         file.refuse(f"{file.name} weights {weighting.n_features_} features of {network.n_features}; it is damaged.")
+    if weighting is not None and weighting.dense_blocks_ != network.dense_blocks:
+        file.refuse(f"the weighting of {file.name} has other dense blocks than its features; it is damaged.")
     network = _with_links(file, group, "obsp/links", network)
     return network.replace(name=file.text(group, "uns/name"), weighting=weighting)
 
@@ -205,6 +213,7 @@ def _read_nodes(file: Reader, group: Any) -> Network:
         nodes=np.arange(features.shape[0]) if nodes is None else nodes,
         vocabulary=vocabulary,
         named_nodes=nodes is not None,
+        dense_blocks=read_dense_blocks(file, group, "uns/dense_blocks", features.shape[1]),
     )
 
 
