@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -303,6 +305,28 @@ def test_one_set_of_hidden_links_ranks_by_any_metric(network):
     for metric in [*metrics(network.n_features), *metrics(network.n_features)[::-1]]:
         expected = fs.link_auc(metric, network, np.arange(network.n_nodes))
         assert np.array_equal(links.quality(metric).auc, expected, equal_nan=True)
+
+
+def test_the_same_nodes_under_another_metric_are_searched_by_it(network):
+    excluded = np.full(network.n_nodes, -1)
+    for one, other in itertools.permutations(metrics(network.n_features)[3:5] + metrics(network.n_features)[8:], 2):
+        scorer = scoring.NodeScores(one, network)
+        scorer.nearest(network.features, 3, excluded)
+        got = scorer.under(other).nearest(network.features, 3, excluded)
+        expected = scoring.NodeScores(other, network).nearest(network.features, 3, excluded)
+        assert np.array_equal(got[0], expected[0])
+        assert np.array_equal(got[1], expected[1])
+
+
+def test_equal_weights_do_not_hide_the_norms_of_embeddings(network):
+    network = fs.Weighting("l2").fit_transform(network)
+    factors = np.random.default_rng(0).normal(size=(9, 4))
+    metric = fs.Metric.factored(np.ones(9), factors, weighting=network.weighting)
+    features, links = dense(network)
+    got = fs.link_auc(metric, network, np.arange(network.n_nodes))
+    for node in range(network.n_nodes):
+        scores = [-naive.sqdist(matrix_of(metric), features[node], x) for x in features]
+        np.testing.assert_allclose(got[node], naive.link_quality(np.round(scores, 9), links, node)["auc"])
 
 
 def test_a_factored_metric_never_forms_a_dense_matrix_of_features(network, monkeypatch):
