@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from fastspml.kernels.arguments import Sums
+from fastspml.kernels.arguments import N_SUMMED, Sums
 from fastspml.learner import Learner
 from fastspml.network import Network, Networks
 from fastspml.problem import Prepared, Problem, lay_out
@@ -47,7 +47,7 @@ from fastspml.shards import (
     threads,
 )
 from fastspml.stack import MOST_COPIED_BYTES
-from fastspml.state import ProgressCall, Round, State, make_sums
+from fastspml.state import ProgressCall, Round, State, make_sums, n_summed
 from fastspml.store import file_checksum, read_networks
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ def runner(client: Any, path: Location | None = None) -> Runner | None:
             raise ValueError(
                 "a fit with shards=1 cannot be run on a cluster; set shards to 8 for every worker, as shards=32."
             )
-        if first_round(problem, state.sums.totals.size) >= until:
+        if first_round(problem, n_summed(state.sums)) >= until:
             _warn_idle(f"all {until:,} iterations are needed before the first round of shards")
         with threads(1)(problem, state, until) as run_here:
             driver = _Driver(client, problem, state, path, until, run_here)
@@ -184,24 +184,24 @@ class _Recipe:
 
 
 class _Change(NamedTuple):
-    """Totals and moments that differ from others, each as (positions, values) or, where that is smaller, all values."""
+    """Parts of `Sums` that differ from others, each as (positions, values) or, where that is smaller, all values."""
 
-    totals: Any
-    moments: Any
+    parts: tuple[Any, ...]
 
     @classmethod
     def between(cls, before: Sums, after: Sums) -> _Change:
         """Return what changed, to the bit."""
-        return cls(*(_changes(old, new) for old, new in zip(before[:2], after[:2], strict=True)))
+        return cls(tuple(map(_changes, before[:N_SUMMED], after[:N_SUMMED])))
 
     def applied(self, before: Sums, counters: np.ndarray, harmonic: np.ndarray) -> Sums:
         """Return the sums after the change."""
-        return Sums(_changed(before.totals, self.totals), _changed(before.moments, self.moments), counters, harmonic)
+        return Sums(*map(_changed, before, self.parts), counters, harmonic)
 
 
 def _changes(before: np.ndarray, after: np.ndarray) -> Any:
-    places = np.flatnonzero(before.view(np.int64) != after.view(np.int64))
-    if len(places) * (8 + 4) >= after.nbytes:
+    bits = np.dtype(f"u{after.itemsize}")
+    places = np.flatnonzero(before.view(bits) != after.view(bits))
+    if len(places) * (after.itemsize + 4) >= after.nbytes:
         return after.copy()  # the array itself may change before it is sent
     return (places.astype(np.uint32) if after.size < 2**32 else places), after.reshape(-1)[places]
 
@@ -265,7 +265,7 @@ class _Seat:
             )
         networks = recipe.networks if recipe.networks is not None else _read(str(recipe.path))
         problem, columns = recipe.problem, recipe.state.columns
-        prepared = lay_out(networks, recipe.weighting, not problem.settings.has_tasks, problem.is_full, columns)
+        prepared = lay_out(networks, recipe.weighting, not problem.settings.has_tasks, problem.form, columns)
         if recipe.path is not None and _checksum(recipe.path, prepared) != recipe.checksum:
             raise ValueError(f"{recipe.path} holds other networks on a worker than on the driver; share one file.")
         self.problem, self.state = replace(problem, prepared=prepared), recipe.state
@@ -280,7 +280,7 @@ class _Seat:
                 before = start.round.base if self.round is None or start.since is None else self.round.base
                 if start.since is not None and (self.round is None or self.round.start != start.since):
                     return None
-                base = start.change.applied(before, *start.round.base[2:])
+                base = start.change.applied(before, *start.round.base[N_SUMMED:])
                 self.round = replace(start.round, base=base)
             state = replace(self.state, sums=self.round.base)
             return self.round, self.free.pop() if self.free else ShardMemory(self.problem, state)
@@ -293,7 +293,7 @@ class _Seat:
         round, memory = begun
         part = run_shard(self.problem, self.state, round, shard, memory, is_stopped=lambda: False)
         counts = part.counts.astype(np.min_scalar_type(int(self.problem.settings.batch_size)))
-        change, (counters, harmonic) = _Change.between(round.base, part.sums), (x.copy() for x in part.sums[2:])
+        change, (counters, harmonic) = _Change.between(round.base, part.sums), (x.copy() for x in part.sums[N_SUMMED:])
         self.free.append(memory)
         return _Found(change, counters, harmonic, counts, time.perf_counter() - began)
 
@@ -376,7 +376,7 @@ class _Driver:
         n_slots = sum(self.client.nthreads().values())
         if self.iteration_s is None or not n_slots:
             return False
-        exchange_s = EXCHANGE_S + (state.sums.totals.nbytes + state.sums.moments.nbytes) / EXCHANGE_BYTES_PER_S
+        exchange_s = EXCHANGE_S + 8 * n_summed(state.sums) / EXCHANGE_BYTES_PER_S
         shard_s = size * self.iteration_s
         there_s = max(math.ceil(n_shards / n_slots) * shard_s, n_shards * exchange_s) + exchange_s
         return there_s < n_shards * shard_s
@@ -443,7 +443,7 @@ class _Driver:
         """Return what a worker needs to begin a round: what changed since another one, or all totals."""
         bare = replace(round, base=self.bare, local=None)
         if since is None:
-            return _Start(bare, None, _Change(round.base.totals.copy(), round.base.moments.copy()))
+            return _Start(bare, None, _Change(tuple(part.copy() for part in round.base[:N_SUMMED])))
         return _Start(bare, since.start, _Change.between(since.base, round.base))
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from fastspml.checks import check_positive_integer
-from fastspml.kernels.arguments import Sums
+from fastspml.kernels.arguments import N_SUMMED, Sums
 from fastspml.learner import Learner
 from fastspml.network import Network, Networks, align_vocabulary, as_networks, check_same_features
 from fastspml.problem import Prepared
@@ -168,12 +168,14 @@ def grown_state(state: State, n_features: int, columns: np.ndarray | None) -> St
     A packed triangle grows at its end, too, because new features come after the known ones.
     """
     n_entries = n_features if columns is None else len(columns) * (len(columns) + 1) // 2
-    n_new, n_metrics = n_entries - len(state.sums.totals), len(state.ahead)
-    zeros = np.zeros((n_new, n_metrics))
+    n_new = n_entries - len(state.sums.totals)
 
     def grown(sums: Sums) -> Sums:
-        moments = np.concatenate([sums.moments, zeros]) if len(sums.moments) else sums.moments
-        return sums._replace(totals=np.concatenate([sums.totals, zeros]), moments=moments)
+        parts = [
+            np.concatenate([part, np.zeros((n_new, *part.shape[1:]))]) if len(part) else part
+            for part in sums[:N_SUMMED]
+        ]
+        return Sums(*parts, *sums[N_SUMMED:])
 
     round = state.round
     if round is not None:

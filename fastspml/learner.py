@@ -15,15 +15,18 @@ from fastspml.entries import projected, with_prior, without_prior
 from fastspml.kernels.arguments import Settings
 from fastspml.loop import train
 from fastspml.machine import available_memory, available_threads
-from fastspml.metric import DiagonalMetric, FullMetric, Metric
+from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric
 from fastspml.network import Network, Networks, as_networks
-from fastspml.problem import Prepared, Problem, lay_out, metric_of_totals
+from fastspml.problem import Prepared, Problem, factor_width, factors_of_sums, lay_out, metric_of_totals
 from fastspml.scoring import RanksByMetric, mean_hinge
 from fastspml.shards import Runner, threads
 from fastspml.state import ProgressCall, State, new_state
 from fastspml.weighting import Weighting, as_weighting
 
 logger = logging.getLogger(__name__)
+
+# What a candidate's own length counts for in its score.
+LENGTHS = {"distance": 1.0, "similarity": 0.0}
 
 Self = TypeVar("Self", bound="Learner")
 
@@ -36,6 +39,9 @@ class Learner(RanksByMetric):
     """
 
     metric: InitVar[str] = "diagonal"
+    score: str = "distance"
+    rank: int = 32
+    step: float = 0.005
     margin: float = 1.0
     n_iters: int = 5000
     batch_size: int = 10
@@ -110,7 +116,7 @@ class Learner(RanksByMetric):
         self._check_params()
         networks = as_networks(networks)
         weighting = None if self.weighting is None else as_weighting(self.weighting).fit(networks)
-        return lay_out(networks, weighting, self._is_pooled, self.form == "full")
+        return lay_out(networks, weighting, self._is_pooled, self.form)
 
     def stages(
         self: Self,
@@ -161,9 +167,9 @@ class Learner(RanksByMetric):
 
     def _check_continues(self, n_tasks: int) -> None:
         state, n_metrics = self.state_, len(self._regs(n_tasks))
-        before = (state.columns is not None, len(state.ahead), len(state.sums.moments) > 0)
-        if before != (self.form == "full", n_metrics, bool(self.average)):
-            raise ValueError("metric, average and the number of tasks cannot change when training continues.")
+        before = (state.form, len(state.ahead), len(state.sums.moments) > 0, state.sums.factor_totals.shape[1])
+        if before != (self.form, n_metrics, bool(self.average), self._factor_width):
+            raise ValueError("metric, rank, average and the number of tasks cannot change when training continues.")
         if state.round is not None and state.round.n_shards != self.shards:
             raise ValueError(
                 f"training was stopped in a round of {state.round.n_shards} shards; it cannot continue with "
@@ -172,7 +178,7 @@ class Learner(RanksByMetric):
 
     def _continued(self, networks: list[Network], weighting: Weighting | None) -> Prepared:
         """Return networks laid out for a fit that continues."""
-        return lay_out(networks, weighting, self._is_pooled, self.form == "full", self.state_.columns)
+        return lay_out(networks, weighting, self._is_pooled, self.form, self.state_.columns)
 
     def _new_state(self, prepared: Prepared) -> State:
         n_tasks, columns = len(prepared.networks), prepared.columns
@@ -182,7 +188,9 @@ class Learner(RanksByMetric):
             n_entries = len(columns) * (len(columns) + 1) // 2
             self._check_memory(len(columns), n_metrics, n_tasks)
         totals = np.zeros((n_entries, n_metrics))
-        return new_state(totals, 1 if self._is_pooled else n_tasks, bool(self.average), columns)
+        n_pools = 1 if self._is_pooled else n_tasks
+        dtype = prepared.stacked.values.dtype
+        return new_state(totals, n_pools, bool(self.average), columns, None, self._factor_width, dtype)
 
     def _check_memory(self, n_words: int, n_metrics: int, n_tasks: int) -> None:
         copies = 1 if self.shards == 1 else 2 + 2 * self._n_threads  # totals, those of the round, and of its shards
@@ -195,6 +203,11 @@ class Learner(RanksByMetric):
             raise MemoryError(
                 f"{sentence}, but {available / 1e9:.1f} GB are free; use metric='diagonal' or a smaller vocabulary."
             )
+
+    @property
+    def _factor_width(self) -> int:
+        """Numbers of the state in a row of factors; 0 without factors."""
+        return factor_width(self.rank) if self.form == "factored" else 0
 
     @property
     def _n_threads(self) -> int:
@@ -216,14 +229,19 @@ class Learner(RanksByMetric):
 
     def _problem(self, prepared: Prepared) -> Problem:
         """Return what is to be solved."""
-        n_tasks = len(prepared.networks)
+        settings, interval = self._settings(len(prepared.networks)), self._projection_interval
+        return Problem(prepared, settings, self.form, interval, self._projects_sums, int(self.shards))
+
+    def _settings(self, n_tasks: int) -> Settings:
+        """Return the parameters as kernels take them."""
         interval = self._projection_interval
         every, priors = np.uint64(0 if self.form == "full" else interval), np.array(self._priors(n_tasks))
-        settings = Settings(
+        return Settings(
             seed=np.uint64(self.seed),
             batch_size=np.uint64(self.batch_size),
             share=1.0 / self.batch_size,
             margin=float(self.margin),
+            length=LENGTHS[self.score],
             start=self._start,
             prior=float(priors[0]),
             priors=priors,
@@ -231,14 +249,16 @@ class Learner(RanksByMetric):
             has_tasks=not self._is_pooled,
             clip_each_every=np.uint64(0) if self._projects_sums else every,
             clip_sums_every=every if self._projects_sums else np.uint64(0),
-            judges_given=False,
+            evaluates_given=False,
             clock_origin=np.uint64(0),
             clock_rate=np.uint64(1),
             ahead=np.zeros(len(priors), dtype=np.uint64),
             first_pool=np.uint64(0),
             common_is_given=False,
+            step=float(self.step),
+            rank=np.uint64(self.rank),
+            factor_seed=np.uint64(self.seed),
         )
-        return Problem(prepared, settings, self.form == "full", interval, self._projects_sums, int(self.shards))
 
     @property
     def _projection_interval(self) -> int:
@@ -261,13 +281,17 @@ class Learner(RanksByMetric):
             part = with_prior((total * state.harmonic - moment) / scale, prior, is_full)
         return projected(part) if projects else part
 
-    def _as_metric(self, part: np.ndarray, rest: float) -> Metric:
-        """Return a metric of the model from its numbers; `rest` is the prior of words that were never seen."""
+    def _as_metric(self, part: np.ndarray, rest: float, has_factors: bool = False) -> Metric:
+        """Return a metric of the model from its numbers; `rest` is the prior of features that were never seen."""
         context = {
             "vocabulary": self.vocabulary_,
             "weighting": self.weighting_ if self.weighting_ is not None else self.network_weighting_,
             "takes_counts": self.weighting_ is not None,
+            "score": self.score,
         }
+        if has_factors:
+            factors = factors_of_sums(self._settings(len(self.task_names_)), self.state_.whole)
+            return FactoredMetric(part, factors, **context)
         if part.ndim == 1:
             return DiagonalMetric(part, **context)
         assert self.state_.columns is not None
@@ -282,7 +306,7 @@ class Learner(RanksByMetric):
         self._check_fitted()
         n_tasks = len(self.task_names_)
         weights = zip(self._regs(n_tasks), self._priors(n_tasks), self.parts(), strict=True)
-        return sum(reg / 2.0 * metric.sqnorm_from(prior) for reg, prior, metric in weights)
+        return sum(reg / 2.0 * _regularised(metric).sqnorm_from(prior) for reg, prior, metric in weights)
 
     def objective(self, networks: Networks, n_triplets: int | None = None) -> float:
         """Return (3) of the paper for SPML or (8) for MT-SPML: exactly, or with means over drawn triplets."""
@@ -300,10 +324,13 @@ class Learner(RanksByMetric):
             raise ValueError(f"this {type(self).__name__} has not been fitted; call fit first.")
 
     def _check_params(self) -> None:
-        if self.form not in ("diagonal", "full"):
-            raise ValueError(f"metric must be 'diagonal' or 'full', got {self.form!r}.")
+        if self.form not in ("diagonal", "full", "factored"):
+            raise ValueError(f"metric must be 'diagonal', 'full' or 'factored', got {self.form!r}.")
+        if self.score not in LENGTHS:
+            raise ValueError(f"score must be 'distance' or 'similarity', got {self.score!r}.")
         check_number("margin", self.margin)
-        for name in ("n_iters", "batch_size", "shards", "n_threads"):
+        check_number("step", self.step)
+        for name in ("n_iters", "batch_size", "shards", "n_threads", "rank"):
             check_positive_integer(name, getattr(self, name))
         if not is_whole(self.seed) or not 0 <= self.seed < 2**64:
             raise ValueError(f"seed must be an integer from 0 to 2**64 - 1, got {self.seed!r}.")
@@ -314,3 +341,8 @@ class Learner(RanksByMetric):
             raise ValueError(f"average must be True or False, got {self.average!r}.")
         if self.weighting is not None:
             as_weighting(self.weighting)
+
+
+def _regularised(metric: Metric) -> Metric:
+    """Return the part of a metric that the objective regularises: all of it but its factors."""
+    return DiagonalMetric(metric.weights) if isinstance(metric, FactoredMetric) else metric

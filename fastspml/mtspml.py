@@ -10,6 +10,7 @@ import numpy as np
 from fastspml.checks import check_number
 from fastspml.entries import pack
 from fastspml.growing import GrowingLearner
+from fastspml.kernels.arguments import N_SUMMED
 from fastspml.loop import train
 from fastspml.metric import FullMetric, Metric
 from fastspml.network import Network
@@ -88,7 +89,7 @@ class MTSPML(GrowingLearner):
         projects = self.projection != "never"
         n_tasks = len(self.task_names_)
         parts = [self._part(column, projects=projects and not self._projects_sums) for column in range(n_tasks + 1)]
-        self.common_metric_: Metric = self._as_metric(parts[0], rest=1.0)
+        self.common_metric_: Metric = self._as_metric(parts[0], rest=1.0, has_factors=self.form == "factored")
         self.task_metrics_: list[Metric] = [self._as_metric(part, rest=0.0) for part in parts[1:]]
         self._combined = (
             [self.common_metric_ + metric for metric in self.task_metrics_] if self._projects_sums else None
@@ -170,12 +171,16 @@ class MTSPML(GrowingLearner):
         totals = np.zeros((len(before.sums.totals), 2))
         if is_frozen:
             common = self.common_metric_
-            totals[:, 0] = pack(common.block) if isinstance(common, FullMetric) else common.diagonal_entries
-            return new_state(totals, 1, False, before.columns)
-        totals[:, 0] = before.totals[:, 0]
-        state = new_state(totals, 1, False, before.columns, ahead=np.array([0, -before.iteration]))
-        sums = make_sums(before.iteration, totals, state.sums.moments, before.harmonic)
-        return replace(state, sums=sums, first=before.iteration)
+            totals[:, 0] = pack(common.block) if isinstance(common, FullMetric) else common.weights
+            state = new_state(totals, 1, False, before.columns)
+        else:
+            totals[:, 0] = before.totals[:, 0]
+            state = new_state(totals, 1, False, before.columns, ahead=np.array([0, -before.iteration]))
+            sums = make_sums(before.iteration, totals, state.sums.moments, before.harmonic)
+            state = replace(state, sums=sums, first=before.iteration)
+        whole = before.whole
+        state.sums = state.sums._replace(factor_totals=whole.factor_totals.copy(), squares=whole.squares.copy())
+        return state
 
     def parts(self) -> list[Metric]:
         """Return what is regularised: the common metric, and every task's."""
@@ -220,5 +225,6 @@ def _with_new_task(before: State, added: State, is_frozen: bool) -> State:
         iteration, harmonic = added.iteration, added.harmonic
         clocks[0] = iteration
     work = {name: before.work[name] + added.work[name] for name in before.work}
-    sums = make_sums(iteration, totals, np.zeros((0, n_tasks + 2)), harmonic, work)
+    factor_totals, squares = added.whole[2:N_SUMMED]
+    sums = make_sums(iteration, totals, np.zeros((0, n_tasks + 2)), harmonic, work, factor_totals, squares)
     return State(sums, violations, before.columns, clocks - iteration)

@@ -12,7 +12,10 @@ import numpy as np
 
 from fastspml.entries import add_to_diagonal, pack, with_prior
 from fastspml.kernels import training
-from fastspml.kernels.arguments import Settings, Stack, Sums
+from fastspml.kernels.arguments import DiagonalMemory, Settings, Stack, Sums
+from fastspml.kernels.diagonal import clip_totals
+from fastspml.kernels.factored import set_factors
+from fastspml.kernels.prefetch import LINE_BYTES
 from fastspml.mapped import count_columns
 from fastspml.metric import project_psd
 from fastspml.network import Network, check_same_features
@@ -35,7 +38,7 @@ def lay_out(
     networks: list[Network],
     weighting: Weighting | None,
     is_pooled: bool,
-    is_full: bool,
+    form: str,
     known: np.ndarray | None = None,
 ) -> Prepared:
     """Return networks as they are trained on: over one vocabulary, weighted alike, as flat arrays.
@@ -49,7 +52,7 @@ def lay_out(
         if network.weighting != networks[0].weighting:
             raise ValueError(f"{networks[0].name!r} and {network.name!r} went through different weightings.")
     columns = None
-    if is_full:
+    if form == "full":
         counts = sum(count_columns(network.features) for network in networks)
         # Frequent features first: the entries that are read most are then close together.
         columns = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
@@ -64,7 +67,7 @@ class Problem:
 
     prepared: Prepared
     settings: Settings  # of one stream of iterations; `settings_of` has those of a state
-    is_full: bool
+    form: str  # of the metrics: "diagonal", "full" or "factored"
     projection_interval: int  # iterations between projections during training; 0 if there are none
     projects_sums: bool  # whether only sums of the common and a task's metric are projected
     n_shards: int
@@ -75,9 +78,9 @@ class Problem:
         return self.prepared.stacked
 
     @property
-    def form(self) -> str:
-        """The form of the metrics."""
-        return "full" if self.is_full else "diagonal"
+    def is_full(self) -> bool:
+        """Whether metrics are projected in Python, between chunks: those of all entries."""
+        return self.form == "full"
 
     @property
     def n_pools(self) -> int:
@@ -107,6 +110,19 @@ class Problem:
     def is_projection_due(self, iteration: int) -> bool:
         """Tell whether metrics are projected after an iteration, the last or not."""
         return self.projection_interval > 0 and iteration > 0 and iteration % self.projection_interval == 0
+
+
+def factor_width(rank: int) -> int:
+    """Return the numbers in a row of factors: the rank, rounded up to whole cache lines."""
+    n_line = LINE_BYTES // np.dtype(np.float32).itemsize
+    return -(-rank // n_line) * n_line
+
+
+def factors_of_sums(settings: Settings, sums: Sums) -> np.ndarray:
+    """Return the factors that sums stand for, (features, rank)."""
+    factors = np.empty((len(sums.factor_totals), int(settings.rank)), sums.factor_totals.dtype)
+    set_factors(settings, sums, factors)
+    return factors
 
 
 def metric_of_totals(totals: np.ndarray, reg: float, clock: int, prior: float, is_full: bool) -> np.ndarray:
@@ -140,10 +156,9 @@ def project(problem: Problem, state: State) -> Sums:
     harmonic = state.harmonic - 1.0 / state.iteration
     if not problem.is_full:
         everything = np.full(1, 1, dtype=np.uint64)  # a list that has overflowed: all entries are clipped
-        floors, clock = np.zeros(len(settings.regs)), np.uint64(state.clock(0))
-        training.clip_totals(
-            settings.priors, settings.regs, clock, harmonic, floors, sums.totals, sums.moments, everything
-        )
+        memory = DiagonalMemory(np.zeros(0), everything, np.zeros(len(settings.regs)))
+        clock = np.uint64(state.clock(0))
+        clip_totals(settings.priors, settings.regs, clock, harmonic, memory, sums.totals, sums.moments)
         return sums
     for column in range(int(settings.common_is_given), sums.totals.shape[1]):
         metric = project_psd(unprojected(problem, state, column))

@@ -34,13 +34,17 @@ import numpy as np
 from fastspml.kernels import training
 from fastspml.kernels.arguments import Sums
 from fastspml.problem import Problem, check_finite, project
-from fastspml.state import Round, State, copy_sums
+from fastspml.state import Round, State, copy_sums, n_summed
 from fastspml.stream import Workspace, run_next_chunk
 
 WARM_UP = 16  # iterations of one stream for every shard, at least
 NOISY_TRIPLETS = 2**20  # for every shard: then its noise is too small to matter, and rounds can be longer
-SHARD_TRIPLETS = {"diagonal": 10_000_000, "full": 100_000}  # of a shard in a round, at most: some seconds
-ENTRIES_PER_TRIPLET = {"diagonal": 512, "full": 8192}  # merged in the time of a triplet, or less
+SHARD_TRIPLETS = {
+    "diagonal": 10_000_000,
+    "full": 100_000,
+    "factored": 2_000_000,
+}  # of a shard in a round, at most: some seconds
+ENTRIES_PER_TRIPLET = {"diagonal": 512, "full": 8192, "factored": 2048}  # merged in the time of a triplet, or less
 HEARTBEAT_S = 0.25  # between yields while a shard is awaited, so that signals are answered
 
 # Run shards of a round; yields their states in order, and None from time to time while waiting.
@@ -84,7 +88,7 @@ def stream_end(problem: Problem, state: State, until: int) -> int:
     """Return the iteration that one stream runs to before rounds of shards begin, at most `until`."""
     if problem.n_shards == 1:
         return until
-    return min(until, state.iteration + first_round(problem, state.sums.totals.size) - _clock(state))
+    return min(until, state.iteration + first_round(problem, n_summed(state.sums)) - _clock(state))
 
 
 def round_size(problem: Problem, clock: int) -> int:
@@ -98,7 +102,7 @@ def begin_or_end_round(problem: Problem, state: State) -> None:
     if state.round is not None and state.iteration >= state.round.end:
         state.round = None
     clock = _clock(state)
-    if state.round is None and problem.n_shards > 1 and clock >= first_round(problem, state.sums.totals.size):
+    if state.round is None and problem.n_shards > 1 and clock >= first_round(problem, n_summed(state.sums)):
         state.round = Round(state.iteration, round_size(problem, clock), problem.n_shards, copy_sums(state.sums))
 
 
@@ -157,7 +161,7 @@ class ShardMemory:
         if shard.resumed is None:
             self.sums.counters[:] = 0
             self.sums.counters[training.ITERATION], self.sums.harmonic[0] = shard.start, shard.harmonic
-        self.workspace.forget_touched()
+        self.workspace.begin(self.sums)
         iteration = int(self.sums.counters[training.ITERATION])
         return replace(
             state,

@@ -91,7 +91,7 @@ class SPML(GrowingLearner):
 
     def _set_learned(self) -> None:
         part = self._part(0, projects=self.projection != "never")
-        self.metric_: Metric = self._as_metric(part, PRIORS[self.prior])
+        self.metric_: Metric = self._as_metric(part, PRIORS[self.prior], has_factors=self.form == "factored")
         self.violations_: np.ndarray = self.state_.violations[:, 0]
         self.n_iters_ = self.state_.iteration
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fastspml.kernels import training
-from fastspml.kernels.arguments import Sums
+from fastspml.kernels.arguments import N_SUMMED, Sums
 
 # Work done since the first iteration: triplets evaluated and violated, features read, entries of totals changed.
 WORK_COUNTERS = {
@@ -77,6 +77,13 @@ class State:
     first: int = 0  # the iteration before the first that `counts` has a row for
 
     @property
+    def form(self) -> str:
+        """The form of the metrics that the totals stand for."""
+        if self.columns is not None:
+            return "full"
+        return "factored" if self.sums.factor_totals.shape[1] else "diagonal"
+
+    @property
     def iteration(self) -> int:
         """The iterations done."""
         return int(self._latest.counters[training.ITERATION])
@@ -101,15 +108,16 @@ class State:
     @property
     def totals(self) -> np.ndarray:
         """V, shape (entries, metrics)."""
-        return self._whole().totals
+        return self.whole.totals
 
     @property
     def moments(self) -> np.ndarray:
         """U, the same shape, or (0, metrics) without averaging."""
-        return self._whole().moments
+        return self.whole.moments
 
-    def _whole(self) -> Sums:
-        """Return the sums over all iterations done, also those of a shard that is not finished."""
+    @property
+    def whole(self) -> Sums:
+        """The sums over all iterations done, also those of a shard that is not finished."""
         if self.round is None or self.local is None:
             return self.sums
         whole = copy_sums(self.sums)
@@ -142,26 +150,47 @@ class State:
 
 
 def new_state(
-    totals: np.ndarray, n_pools: int, averages: bool, columns: np.ndarray | None, ahead: np.ndarray | None = None
+    totals: np.ndarray,
+    n_pools: int,
+    averages: bool,
+    columns: np.ndarray | None,
+    ahead: np.ndarray | None = None,
+    factor_width: int = 0,
+    factor_dtype: Any = np.float64,
 ) -> State:
     """Return the state before the first iteration, from totals that are not zero only where a metric is given."""
     n_metrics = totals.shape[1]
-    sums = make_sums(0, totals, np.zeros((len(totals) if averages else 0, n_metrics)), 0.0)
+    moments = np.zeros((len(totals) if averages else 0, n_metrics))
+    factor_totals = np.zeros((len(totals) if factor_width else 0, factor_width), factor_dtype)
+    sums = make_sums(0, totals, moments, 0.0, factor_totals=factor_totals, squares=np.zeros(len(factor_totals)))
     no_clocks: np.ndarray = np.zeros(n_metrics, dtype=np.int64)
     return State(sums, np.zeros((0, n_pools), dtype=np.int64), columns, no_clocks if ahead is None else ahead)
 
 
 def make_sums(
-    iteration: int, totals: np.ndarray, moments: np.ndarray, harmonic: float, work: dict[str, int] | None = None
+    iteration: int,
+    totals: np.ndarray,
+    moments: np.ndarray,
+    harmonic: float,
+    work: dict[str, int] | None = None,
+    factor_totals: np.ndarray | None = None,
+    squares: np.ndarray | None = None,
 ) -> Sums:
-    """Return sums of so many iterations."""
+    """Return sums after an iteration; without factors unless they are given."""
+    if factor_totals is None or squares is None:
+        factor_totals, squares = np.zeros((0, 0)), np.zeros(0)
     counters = np.zeros(training.N_COUNTERS, dtype=np.int64)
     counters[training.ITERATION] = iteration
     for name, count in (work or {}).items():
         counters[WORK_COUNTERS[name]] = count
-    return Sums(totals, moments, counters, np.array([harmonic]))
+    return Sums(totals, moments, factor_totals, squares, counters, np.array([harmonic]))
 
 
 def copy_sums(sums: Sums) -> Sums:
     """Return sums that can change by themselves."""
     return Sums(*(part.copy() for part in sums))
+
+
+def n_summed(sums: Sums) -> int:
+    """Return how many numbers are summed over iterations."""
+    return sum(part.size for part in sums[:N_SUMMED])

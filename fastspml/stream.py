@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fastspml.kernels import training
-from fastspml.kernels.arguments import Work
+from fastspml.kernels import factored, training
+from fastspml.kernels.arguments import DiagonalMemory, FactoredMemory, FullMemory, Sums, Work
 from fastspml.problem import Problem, check_finite, project, projected_sums
 from fastspml.state import State, copy_sums
 
@@ -23,29 +23,56 @@ class Workspace:
     """Scratch memory of one thread, and the size of the chunks that it runs."""
 
     def __init__(self, problem: Problem, state: State) -> None:
-        stacked, n_triplets, is_full = problem.stacked, problem.n_triplets, problem.is_full
-        n_entries, n_metrics = state.sums.totals.shape
+        stacked, n_triplets = problem.stacked, problem.n_triplets
         longest = int(np.diff(stacked.indptr.view(np.int64)).max(initial=0))
-        at_hand = (4 if is_full else 2) * longest  # two rows, or two differences of two rows
-        n_kept = min(KEPT_SUBGRADIENTS, n_triplets * at_hand)
-        n_touched = n_entries * n_metrics // TOUCHED_SHARE + 1 if problem.clips else 0
+        n_rows = 2  # of subgradients: those of l and j, or two differences of two or three rows
+        if problem.form == "full":
+            n_rows = 4 if problem.settings.length else 6
+        n_kept = min(KEPT_SUBGRADIENTS, n_triplets * n_rows * longest)
+        n_grads = n_kept + n_rows * longest
+        self.settings = problem.settings
         self.work = Work(
             rows=np.zeros((2, n_triplets, 3), dtype=np.uint64),
             violated=np.zeros((n_triplets, training.N_FIELDS), dtype=np.uint64),
-            values=np.empty(n_kept + at_hand),
+            grads=np.empty(n_grads),
             n_kept=np.uint64(n_kept),
-            doubled=np.zeros(0 if is_full else n_entries, stacked.values.dtype),
-            touched=np.empty(n_touched, dtype=np.uint64),
-            floors=np.zeros(n_metrics),
+            memory=_memory(problem, state, n_grads),
         )
-        # Features of the subgradients that are kept, which only a full metric needs.
-        self.features = np.empty(len(self.work.values), stacked.words.dtype) if is_full else None
         self.chunk_triplets = FIRST_TRIPLETS
-        self.forget_touched()
+        self.begin(state.sums)
 
-    def forget_touched(self) -> None:
-        """Mark the list of touched entries as overflowed: which entries changed before is not known."""
-        self.work.touched[:1] = len(self.work.touched)
+    def begin(self, sums: Sums) -> None:
+        """Get ready to continue sums that this memory may know nothing of.
+
+        Which totals changed before is not known, so the list of touched ones counts as overflowed.
+        """
+        memory = self.work.memory
+        if isinstance(memory, FactoredMemory):
+            factored.set_step_sizes(self.settings, sums.squares, memory.step_sizes)
+            memory = memory.diagonal
+        if isinstance(memory, DiagonalMemory):
+            memory.touched[:1] = len(memory.touched)
+
+
+def _memory(problem: Problem, state: State, n_grads: int) -> DiagonalMemory | FullMemory | FactoredMemory:
+    """Return what kernels for a form of metric work in."""
+    stacked, (n_entries, n_metrics) = problem.stacked, state.sums.totals.shape
+    if problem.form == "full":
+        return FullMemory(np.empty(n_grads, stacked.words.dtype))
+    n_touched = n_entries * n_metrics // TOUCHED_SHARE + 1 if problem.clips else 0
+    diagonal = DiagonalMemory(
+        doubled=np.zeros(n_entries, stacked.values.dtype),
+        touched=np.empty(n_touched, dtype=np.uint64),
+        floors=np.zeros(n_metrics),
+    )
+    if problem.form == "diagonal":
+        return diagonal
+    factor_totals = state.sums.factor_totals
+    return FactoredMemory(
+        diagonal,
+        step_sizes=np.empty(n_entries, factor_totals.dtype),
+        embeddings=np.empty((problem.n_triplets, 3, factor_totals.shape[1]), factor_totals.dtype),
+    )
 
 
 def run_next_chunk(problem: Problem, state: State, last: int, workspace: Workspace) -> None:
@@ -54,13 +81,13 @@ def run_next_chunk(problem: Problem, state: State, last: int, workspace: Workspa
     last = _chunk_end(problem, iteration, last, workspace.chunk_triplets)
     projects = problem.is_full and not problem.projects_sums and problem.is_projection_due(last)
     sums = copy_sums(state.sums) if projects else state.sums  # the state changes when its projection is done
-    judged, settings = sums.totals, problem.settings_of(state)
+    evaluated, settings = sums, problem.settings_of(state)
     if problem.is_full and problem.projects_sums and problem.is_projection_due(iteration):
-        judged, settings = projected_sums(problem, state), settings._replace(judges_given=True)
+        evaluated = sums._replace(totals=projected_sums(problem, state))
+        settings = settings._replace(evaluates_given=True)
     training.run_chunk(
-        np.uint64(last), problem.stacked, settings, judged, sums, workspace.work, workspace.features,
-        state.counts_until(last),
-    )  # fmt: skip
+        np.uint64(last), problem.stacked, settings, evaluated, sums, workspace.work, state.counts_until(last)
+    )
     check_finite(problem, sums.counters)
     if projects:
         state.sums = project(problem, replace(state, sums=sums))

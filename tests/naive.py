@@ -29,13 +29,25 @@ def sqdist(M, x, y):
     return float(diff @ M @ diff)
 
 
-def gap(M, x_i, x_j, x_l):
-    """Return d(i, l) - d(i, j) under M, shape (d, d), for rows of shape (d,)."""
+def gap(M, x_i, x_j, x_l, score="distance"):
+    """Return d(i, l) - d(i, j) under M, shape (d, d), for rows of shape (d,).
+
+    With score="similarity" it is 2 x_i'M x_j - 2 x_i'M x_l.
+    """
+    if score == "similarity":
+        return float(2 * np.asarray(x_i, dtype=float) @ M @ difference(x_j, x_l))
     return sqdist(M, x_i, x_l) - sqdist(M, x_i, x_j)
 
 
-def outer_difference(x_i, x_j, x_l):
-    """Return (x_i-x_l)(x_i-x_l)' - (x_i-x_j)(x_i-x_j)', shape (d, d), of (d,) rows."""
+def outer_difference(x_i, x_j, x_l, score="distance"):
+    """Return the gradient of the gap by M, a symmetric matrix of shape (d, d), of (d,) rows.
+
+    It is (x_i-x_l)(x_i-x_l)' - (x_i-x_j)(x_i-x_j)', or for score="similarity"
+    x_i (x_j-x_l)' + (x_j-x_l) x_i'.
+    """
+    if score == "similarity":
+        product = np.outer(np.asarray(x_i, dtype=float), difference(x_j, x_l))
+        return product + product.T
     to_linked = difference(x_i, x_l)
     to_other = difference(x_i, x_j)
     return np.outer(to_linked, to_linked) - np.outer(to_other, to_other)
@@ -68,7 +80,7 @@ def project(M):
     return projected
 
 
-def data_subgradient(M, X, triplets, margin, metric):
+def data_subgradient(M, X, triplets, margin, metric, score="distance"):
     """Return the mean outer difference, shape (d, d), and the number of violated ones.
 
     The sum runs over the violated among the triplets, shape (B, 3), the division is by
@@ -78,14 +90,14 @@ def data_subgradient(M, X, triplets, margin, metric):
     gradient = np.zeros((d, d))
     n_violated = 0
     for i, j, l in triplets:
-        if gap(M, X[i], X[j], X[l]) + margin > 0:
-            gradient += outer_difference(X[i], X[j], X[l])
+        if gap(M, X[i], X[j], X[l], score) + margin > 0:
+            gradient += outer_difference(X[i], X[j], X[l], score)
             n_violated += 1
     gradient /= len(triplets)
-    return {"diagonal": np.diag(np.diag(gradient)), "full": gradient}[metric], n_violated
+    return gradient if metric == "full" else np.diag(np.diag(gradient)), n_violated
 
 
-def pooled_subgradient(M, X_list, triplets, margin, metric):
+def pooled_subgradient(M, X_list, triplets, margin, metric, score="distance"):
     """Return data_subgradient of triplets (task, i, j, l), their rows in X_list[task].
 
     M has shape (d, d), each of X_list (n_q, d); the mean is over all the triplets.
@@ -93,7 +105,7 @@ def pooled_subgradient(M, X_list, triplets, margin, metric):
     gradient = np.zeros(M.shape)
     n_violated = 0
     for q, i, j, l in triplets:
-        own, violated = data_subgradient(M, X_list[q], [(i, j, l)], margin, metric)
+        own, violated = data_subgradient(M, X_list[q], [(i, j, l)], margin, metric, score)
         gradient += own
         n_violated += violated
     return gradient / len(triplets), n_violated
@@ -207,10 +219,46 @@ def mtspml(X_list, triplets, common_reg, task_regs, metric, margin, projection, 
     return results, violations
 
 
+# Factored metrics ----------------------------------------------------------------
+
+
+def first_factors(seed, d, rank):
+    """Return F_0, shape (d, rank): plus or minus .1 / sqrt(rank), 32 signs of a feature from one random word."""
+    constant = 0xD1B54A32D192ED03
+    F = np.zeros((d, rank))
+    for f in range(d):
+        for k in range(rank):
+            word = mix(mix(int(seed) ^ constant) + ((f << 32) + k - k % 32 + 1) * constant)
+            F[f, k] = 0.1 / math.sqrt(rank) * (1 if (word >> (32 + k % 32)) & 1 else -1)
+    return F
+
+
+def factors(F_0, S, G, step):
+    """Return F, shape (d, rank), of the sums S, (d, rank), and G, (d,): AdaGrad in dual-averaging form."""
+    return F_0 + step * S / np.sqrt(G + 1e-12)[:, None]
+
+
+def factor_step(F, x_i, x_j, x_l, score):
+    """Return what a violated triplet adds to S, (d, rank), and to G, (d,).
+
+    The first is minus the gradient of its gap by F, row by row of i, l and j; the second is the
+    sum over i, l and j of the mean square of what each adds to the row of a feature.
+    """
+    b = {"distance": 1.0, "similarity": 0.0}[score]
+    rows = [np.asarray(x, dtype=float) for x in (x_i, x_l, x_j)]
+    e_i, e_l, e_j = (x @ F for x in rows)
+    directions = [2 * (e_l - e_j), 2 * (e_i - b * e_l), -2 * (e_i - b * e_j)]
+    added = [np.outer(x, u) for x, u in zip(rows, directions, strict=True)]
+    return sum(added), sum((row**2).mean(axis=1) for row in added)
+
+
 # Shards --------------------------------------------------------------------------
 
 
-def sharded(X_list, triplets, regs, priors, metric, margin, projection, project_what, n_shards):
+def sharded(
+    X_list, triplets, regs, priors, metric, margin, projection, project_what, n_shards, score="distance", seed=0,
+    rank=1, step=0.0
+):  # fmt: skip
     """Run Algorithm 1 or 2 in shards and return (totals, violations), one entry per iteration.
 
     X_list : list over tasks of arrays, shape (n_q, d).
@@ -218,8 +266,10 @@ def sharded(X_list, triplets, regs, priors, metric, margin, projection, project_
         all tasks (Algorithm 1) or a pool per task (Algorithm 2).
     regs, priors : of the metric, or of the common metric and then every task's; a prior is
         0 or 1, times I.
+    seed, rank, step : of the factors of a factored metric, which are common to all tasks.
     totals[t-1] : list over metrics of V after iteration t, shape (d, d): the sum of the
-        negated subgradients of iterations 1..t, as changed by projections.
+        negated subgradients of iterations 1..t, as changed by projections; then, for factored
+        metrics, S, shape (d, rank), and G, shape (d,).
     violations[t-1] : list over pools of the number of violated triplets.
 
     One stream runs 16 n_shards iterations; then rounds of t / S iterations, S = 4 or a quarter
@@ -227,61 +277,74 @@ def sharded(X_list, triplets, regs, priors, metric, margin, projection, project_
     the round. A shard counts what it finds for three quarters of all shards.
     """
     d = X_list[0].shape[1]
-    has_tasks = len(regs) > 1
+    has_tasks, has_factors = len(regs) > 1, metric == "factored"
     part_projection = {"each": projection, "combined": "never"}[project_what]
     n_metrics, n_iters = len(regs), len(triplets)
+    F_0 = first_factors(seed, d, rank) if has_factors else None
+    nothing = [np.zeros((d, d)) for _ in regs] + [np.zeros((d, rank)), np.zeros(d)] * has_factors
     history, violations = [], []
 
-    def metrics_at(V, clock):
-        """Return the metric of each total at a number of iterations."""
-        return [priors[c] * np.eye(d) + V[c] / (regs[c] * clock) for c in range(n_metrics)]
+    def plus(sums, factor, found):
+        """Return sums + factor * found, array by array."""
+        return [one + factor * other for one, other in zip(sums, found, strict=True)]
 
-    def projected_totals(V, clock):
-        """Return the totals of the projected metrics."""
-        metrics = metrics_at(V, clock)
-        return [(project(metrics[c]) - priors[c] * np.eye(d)) * regs[c] * clock for c in range(n_metrics)]
+    def metrics_at(sums, clock):
+        """Return the diagonal or full metric of each total at a number of iterations."""
+        return [priors[c] * np.eye(d) + sums[c] / (regs[c] * clock) for c in range(n_metrics)]
 
-    def negated_subgradients(metrics, t):
-        """Return what iteration t adds to every total, and its violations."""
-        added, counts = [np.zeros((d, d)) for _ in regs], []
+    def projected_totals(sums, clock):
+        """Return the sums with the totals of the projected metrics."""
+        metrics = metrics_at(sums, clock)
+        projected = [(project(metrics[c]) - priors[c] * np.eye(d)) * regs[c] * clock for c in range(n_metrics)]
+        return projected + sums[n_metrics:]
+
+    def negated_subgradients(metrics, F, t):
+        """Return what iteration t adds to every sum, and its violations."""
+        added, counts = [part.copy() for part in nothing], []
         for pool, batch in enumerate(triplets[t - 1]):
             judge = metrics[0] + metrics[1 + pool] if has_tasks else metrics[0]
             if project_what == "combined" and t > 1 and projection_is_due(projection, t - 1):
                 judge = project(judge)
-            gradient, n_violated = pooled_subgradient(judge, X_list, batch, margin, metric)
+            if has_factors:
+                judge = judge + F @ F.T
+            gradient, n_violated = pooled_subgradient(judge, X_list, batch, margin, metric, score)
             for c in [0, 1 + pool] if has_tasks else [0]:
                 added[c] = added[c] - gradient
+            for q, i, j, l in batch if has_factors else []:
+                x_i, x_j, x_l = X_list[q][[i, j, l]]
+                if gap(judge, x_i, x_j, x_l, score) + margin > 0:
+                    S, G = factor_step(F, x_i, x_j, x_l, score)
+                    added[-2], added[-1] = added[-2] + S, added[-1] + G
             counts.append(n_violated)
         return added, counts
 
     def run(V0, t0, first, last, factor, before):
-        """Run iterations first..last from the totals V0 of t0 iterations; return what they found.
+        """Run iterations first..last from the sums V0 of t0 iterations; return what they found.
 
         Of what it finds, a shard counts `factor` times as much when it evaluates triplets. The
-        totals that iterations leave are those `before` plus what was found.
+        sums that iterations leave are those `before` plus what was found.
         """
-        found = [np.zeros((d, d)) for _ in regs]
+        found = nothing
         for s, t in enumerate(range(first, last + 1)):
-            seen = [V0[c] + factor * found[c] for c in range(n_metrics)]
+            seen = plus(V0, factor, found)
             metrics = metrics_at(seen, t0 + factor * s) if t > 1 else [np.eye(d)] * n_metrics
-            added, counts = negated_subgradients(metrics, t)
-            found = [found[c] + added[c] for c in range(n_metrics)]
+            F = factors(F_0, seen[-2], seen[-1], step) if has_factors else None
+            added, counts = negated_subgradients(metrics, F, t)
+            found = plus(found, 1, added)
             if projection_is_due(part_projection, t):
-                seen = [V0[c] + factor * found[c] for c in range(n_metrics)]
-                clipped = projected_totals(seen, t0 + factor * (s + 1))
-                found = [(clipped[c] - V0[c]) / factor for c in range(n_metrics)]
-            history.append([before[c] + found[c] for c in range(n_metrics)])
+                clipped = projected_totals(plus(V0, factor, found), t0 + factor * (s + 1))
+                found = [(one - other) / factor for one, other in zip(clipped, V0, strict=True)]
+            history.append(plus(before, 1, found))
             violations.append(counts)
         return found
 
-    nothing = [np.zeros((d, d)) for _ in regs]
     t = min(16 * n_shards, n_iters)
     V = run(nothing, 0, 1, t, 1, nothing)
     while t < n_iters:
         size, t0, V0 = t // (max(4, n_shards // 4) * n_shards), t, V
         for _ in range(n_shards):
             found = run(V0, t0, t + 1, min(t + size, n_iters), n_shards - n_shards // 4, V)
-            V = [V[c] + found[c] for c in range(n_metrics)]
+            V = plus(V, 1, found)
             t += size
             if t >= n_iters:
                 break

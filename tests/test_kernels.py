@@ -8,10 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+import fastspml as fs
 from fastspml.csr import as_kernel_csr
 from fastspml.entries import pack, unpack
-from fastspml.kernels import diagonal, draws, embedding, full, ranking
-from fastspml.kernels.rows import Apart, Span, pair_dtype
+from fastspml.kernels import diagonal, draws, embedding, factored, full, ranking
+from fastspml.kernels.arguments import DiagonalMemory, FactoredMemory, FullMemory, Scales
+from fastspml.kernels.rows import Apart, Span, Triplet, pair_dtype
+from fastspml.state import make_sums
 from tests import naive
 from tests.conftest import make_network
 
@@ -43,47 +46,59 @@ def unsigned(*numbers):
     return tuple(np.uint64(number) for number in numbers)
 
 
-@settings(max_examples=80, deadline=None)
+def spans(indptr):
+    """Return where the rows of the triplet (0, 1, 2) lie."""
+    return Triplet(*(Span(indptr[row], indptr[row + 1] - indptr[row]) for row in range(3)))
+
+
+def kernel_settings(**changes):
+    """Return the settings of a learner, some of them changed."""
+    return fs.SPML(rank=RANK, step=0.2, seed=5)._settings(1)._replace(**changes)
+
+
+SCORES = {"distance": 1.0, "similarity": 0.0}
+RANK = 34
+
+
+@pytest.mark.parametrize("score", SCORES)
+@settings(max_examples=40, deadline=None)
 @given(triplet_rows(), st.integers(0, 2**32), st.booleans())
-def test_gap_and_total_of_a_diagonal_metric(rows, seed, lie_apart):
+def test_gap_and_total_of_a_diagonal_metric(score, rows, seed, lie_apart):
     rng = np.random.default_rng(seed)
     indptr, entries = kernel_rows(rows, lie_apart)
     totals = rng.normal(size=(D, 3))
-    doubled, grads = np.zeros(D), np.full(3 * D, np.nan)
+    memory = DiagonalMemory(np.zeros(D), np.zeros(100, dtype=np.uint64), np.zeros(3))
+    grads = np.full(3 * D, np.nan)
     own, at = unsigned(2, 3)
-    anchor, unlinked, linked = (Span(indptr[row], indptr[row + 1] - indptr[row]) for row in range(3))
-    prior, common_scale, own_scale = 1.0, 0.3, 0.7
-    weights = prior + common_scale * totals[:, 0] + own_scale * totals[:, 2]
+    triplet, length = spans(indptr), SCORES[score]
+    weights = 1.0 + 0.3 * totals[:, 0] + 0.7 * totals[:, 2]
     for is_clipped in (False, True):
-        got = diagonal.gap_diagonal(
-            entries, anchor, unlinked, linked, totals, own, prior, common_scale, own_scale, is_clipped, doubled, grads,
-            at,
-        )  # fmt: skip
-        expected = naive.gap_diagonal(np.maximum(weights, 0) if is_clipped else weights, *rows)
+        scales = Scales(own, 1.0, 0.3, 0.7, is_clipped, length)
+        got = diagonal.gap_diagonal(memory, entries, triplet, scales, totals, grads, at)
+        expected = naive.gap(np.diag(np.maximum(weights, 0) if is_clipped else weights), *rows, score)
         np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
-        assert not doubled.any()
+        assert not memory.doubled.any()
 
     again = np.full(3 * D, np.nan)
-    diagonal.gradient_diagonal(entries, anchor, unlinked, linked, doubled, again, at)
+    diagonal.gradient_diagonal(memory, entries, triplet, length, again, at)
     np.testing.assert_array_equal(again, grads)
-    expected = naive.gradient_diagonal(*rows)
+    expected = np.diag(naive.outer_difference(*rows, score))
     got_gradient = np.zeros(D)
     n_linked = np.count_nonzero(rows[2])
     got_gradient[np.flatnonzero(rows[2])] += grads[3 : 3 + n_linked]
     got_gradient[np.flatnonzero(rows[1])] -= grads[3 + n_linked : 3 + n_linked + np.count_nonzero(rows[1])]
     np.testing.assert_allclose(got_gradient, expected, rtol=1e-9, atol=1e-9)
 
-    moments, touched = np.zeros((D, 3)), np.zeros(100, dtype=np.uint64)
-    before = totals.copy()
+    moments, before = np.zeros((D, 3)), totals.copy()
     n_entries = diagonal.add_diagonal(
-        entries, unlinked, linked, own, 0.25, 1.5, grads, at, totals, moments, touched, False
+        memory, entries, triplet, own, kernel_settings(share=0.25), 1.5, grads, at, make_sums(0, totals, moments, 0.0)
     )
     for column in (0, 2):
-        expected = naive.add_diagonal(before[:, column], *rows, 0.25)
+        expected = before[:, column] - 0.25 * np.diag(naive.outer_difference(*rows, score))
         np.testing.assert_allclose(totals[:, column], expected, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(moments[:, column], 1.5 * (expected - before[:, column]), atol=1e-9)
     assert np.array_equal(totals[:, 1], before[:, 1])
-    assert n_entries == 2 * (np.count_nonzero(rows[1]) + np.count_nonzero(rows[2])) == touched[0]
+    assert n_entries == 2 * (np.count_nonzero(rows[1]) + np.count_nonzero(rows[2])) == memory.touched[0]
 
 
 @pytest.mark.parametrize("n_listed", [0, 3, 50])
@@ -103,26 +118,30 @@ def test_projection_looks_at_touched_entries_or_at_all(n_listed):
     assert touched[0] == 0
 
 
-@settings(max_examples=80, deadline=None)
+@pytest.mark.parametrize("score", SCORES)
+@settings(max_examples=40, deadline=None)
 @given(triplet_rows(), st.integers(0, 2**32))
-def test_gap_and_total_of_a_full_metric(rows, seed):
+def test_gap_and_total_of_a_full_metric(score, rows, seed):
     rng = np.random.default_rng(seed)
-    csr = kernel_rows(rows)
+    indptr, entries = kernel_rows(rows)
     packed = rng.normal(size=(D * (D + 1) // 2, 3))
-    features, values = np.zeros(5 * D, dtype=np.uint32), np.full(5 * D, np.nan)
-    i, j, l, own, at = unsigned(0, 1, 2, 2, 2)
+    memory, values = FullMemory(np.zeros(7 * D, dtype=np.uint32)), np.full(7 * D, np.nan)
+    own, at = unsigned(2, 2)
     matrix = np.eye(D) + 0.3 * unpack(packed[:, 0]) + 0.7 * unpack(packed[:, 2])
-    got, n_linked, n_unlinked = full.gap_full(*csr, i, j, l, packed, own, 1.0, 0.3, 0.7, features, values, at)
+    scales = Scales(own, 1.0, 0.3, 0.7, False, SCORES[score])
+    got, n_linked, n_unlinked = full.gap_full(memory, entries, spans(indptr), scales, packed, values, at)
     n_linked, n_unlinked = unsigned(n_linked, n_unlinked)
-    np.testing.assert_allclose(got, naive.gap_full(matrix, *rows), rtol=1e-9, atol=1e-9)
-    expected_words, expected_values = naive.row_diff(rows[0], rows[2])
-    assert features[2 : 2 + int(n_linked)].tolist() == expected_words
+    np.testing.assert_allclose(got, naive.gap(matrix, *rows, score), rtol=1e-9, atol=1e-9)
+    first = rows[0] - rows[2] if score == "distance" else rows[0] + (rows[1] - rows[2])
+    expected_words, expected_values = naive.row_diff(first, 0 * first)
+    assert memory.features[2 : 2 + int(n_linked)].tolist() == expected_words
     np.testing.assert_array_equal(values[2 : 2 + int(n_linked)], expected_values)
 
     moments, before = np.zeros_like(packed), packed.copy()
-    full.add_full(features, values, at, n_linked, n_unlinked, own, 0.25, 1.5, packed, moments, False)
+    changes = kernel_settings(share=0.25, length=SCORES[score])
+    full.add_full(memory, n_linked, n_unlinked, own, changes, 1.5, values, at, make_sums(0, packed, moments, 0.0))
     for column in (0, 2):
-        expected = naive.add_full(unpack(before[:, column]), *rows, 0.25)
+        expected = unpack(before[:, column]) - 0.25 * naive.outer_difference(*rows, score)
         np.testing.assert_allclose(unpack(packed[:, column]), expected, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(moments[:, column], 1.5 * (packed - before)[:, column], atol=1e-9)
     assert np.array_equal(packed[:, 1], before[:, 1])
@@ -148,6 +167,37 @@ def test_embed_rows(dtype):
     got = np.full((network.n_nodes, 5), np.nan)
     embedding.embed_rows(*as_kernel_csr(network.features), factors, got)
     np.testing.assert_allclose(got, naive.embed_rows(factors, network.features.toarray().astype(float)), atol=1e-12)
+
+
+@pytest.mark.parametrize("score", SCORES)
+@settings(max_examples=40, deadline=None)
+@given(triplet_rows(), st.integers(0, 2**32), st.booleans())
+def test_gap_and_sums_of_factors(score, rows, seed, lie_apart):
+    rng = np.random.default_rng(seed)
+    indptr, entries = kernel_rows(rows, lie_apart)
+    changed, slot = kernel_settings(length=SCORES[score], clock_rate=np.uint64(3)), np.uint64(1)
+    width = 48  # whole cache lines of 16 numbers
+    totals, squares = np.zeros((D, width)), rng.random(D)
+    totals[:, :RANK] = rng.normal(size=(D, RANK))
+    sums = make_sums(0, np.zeros((D, 1)), np.zeros((0, 1)), 0.0, None, totals.copy(), squares.copy())
+    memory = FactoredMemory(DiagonalMemory(*(np.zeros(0),) * 3), np.zeros(D), np.full((2, 3, width), np.nan))
+    factored.set_step_sizes(changed, squares, memory.step_sizes)
+    factors = naive.factors(naive.first_factors(5, D, RANK), totals[:, :RANK], squares, 0.2)
+    got_factors = np.zeros((D, RANK))
+    factored.set_factors(changed, sums, got_factors)
+    np.testing.assert_allclose(got_factors, factors, rtol=1e-12)
+
+    got = factored.gap_factors(memory, entries, spans(indptr), changed, sums.factor_totals, slot)
+    expected = naive.gap(factors @ factors.T, *rows, score)
+    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
+
+    n_changed = factored.add_factors(memory, entries, spans(indptr), slot, changed, sums)
+    added, added_squares = naive.factor_step(factors, *rows, score)
+    np.testing.assert_allclose(sums.factor_totals[:, :RANK], totals[:, :RANK] + 3 * added, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(sums.squares, squares + 3 * added_squares, rtol=1e-9, atol=1e-9)
+    assert not sums.factor_totals[:, RANK:].any()
+    np.testing.assert_allclose(memory.step_sizes, 0.2 / np.sqrt(sums.squares + 1e-12))
+    assert n_changed == np.count_nonzero(rows) * RANK
 
 
 def test_packed_triangle():

@@ -50,6 +50,7 @@ class Settings(NamedTuple):
     batch_size: np.uint64
     share: float  # what a violated triplet adds of its subgradient: 1 / batch_size, times the shards it stands for
     margin: float
+    length: float  # b: 1 where a candidate's own length counts (score="distance"), 0 where not ("similarity")
     start: float  # the first iteration is evaluated at start * I
     prior: float  # what a distance's metric is pulled to: prior * I
     priors: np.ndarray  # the same for every metric, (metrics,)
@@ -57,12 +58,26 @@ class Settings(NamedTuple):
     has_tasks: bool  # whether pool q has a metric of its own, in column q + 1
     clip_each_every: np.uint64  # diagonal: project every metric after so many iterations; 0 is never
     clip_sums_every: np.uint64  # diagonal: evaluate at projected sums after so many iterations; 0 is never
-    judges_given: bool  # full: evaluate at given metrics instead of the totals
+    evaluates_given: bool  # full: evaluate at given metrics instead of the totals
     clock_origin: np.uint64  # after iteration t, totals stand for clock_origin + clock_rate * t iterations, modulo 2^64
     clock_rate: np.uint64
     ahead: np.ndarray  # uint64 (metrics,): a metric's own clock less the others', modulo 2^64; 0 but for added tasks
     first_pool: np.uint64  # what the first pool counts as when triplets are drawn; 0 but for added tasks
-    common_is_given: bool  # column 0 of the totals holds the common metric itself, which stays as it is
+    common_is_given: bool  # column 0 of the totals holds the common metric itself, which stays as it is, like factors
+    step: float  # of the factors
+    rank: np.uint64  # of the factors, without padding
+    factor_seed: np.uint64  # of the first factors
+
+
+class Scales(NamedTuple):
+    """How totals become the metric that a pool is evaluated at: prior I + common V_0 + task V_own."""
+
+    own: np.uint64  # the column of the task's totals; 0 for none
+    prior: float
+    common: float
+    task: float
+    is_clipped: bool  # diagonal: weights are clipped at zero
+    length: float  # as in Settings
 
 
 class Sums(NamedTuple):
@@ -70,8 +85,35 @@ class Sums(NamedTuple):
 
     totals: np.ndarray  # V, float64 (entries, metrics); an entry is a feature, or one of a packed lower triangle
     moments: np.ndarray  # U, the same shape, or (0, metrics) without averaging
+    factor_totals: np.ndarray  # S, (features, width), in the type of the features; empty but for factored metrics
+    squares: np.ndarray  # G, float64 (features,); empty but for factored metrics
     counters: np.ndarray  # int64 (training.N_COUNTERS,)
     harmonic: np.ndarray  # float64 (1,): the harmonic number of the iterations done
+
+
+N_SUMMED = 4  # the first parts of `Sums`, which shards add up
+
+
+class DiagonalMemory(NamedTuple):
+    """Scratch memory for diagonal metrics."""
+
+    doubled: np.ndarray  # (features,), zero between triplets
+    touched: np.ndarray
+    floors: np.ndarray
+
+
+class FullMemory(NamedTuple):
+    """Scratch memory for full metrics."""
+
+    features: np.ndarray  # of the subgradients that are kept
+
+
+class FactoredMemory(NamedTuple):
+    """Scratch memory for factored metrics: that of their diagonal part, and what their factors are made with."""
+
+    diagonal: DiagonalMemory
+    step_sizes: np.ndarray  # (features,), step / sqrt(G + EPSILON)
+    embeddings: np.ndarray  # (triplets, 3, width): of i, j, l, for the violated triplets of an iteration
 
 
 class Work(NamedTuple):
@@ -79,8 +121,6 @@ class Work(NamedTuple):
 
     rows: np.ndarray  # (2, triplets, 3): i, j, l as rows of features, of even and of odd iterations
     violated: np.ndarray  # (triplets, fields): notes on the violated triplets of an iteration
-    values: np.ndarray  # subgradients kept, and room for one more
+    grads: np.ndarray  # subgradients kept, and room for one more
     n_kept: np.uint64
-    doubled: np.ndarray  # (d,), zero between triplets
-    touched: np.ndarray
-    floors: np.ndarray
+    memory: DiagonalMemory | FullMemory | FactoredMemory  # tells the form of the metrics, too

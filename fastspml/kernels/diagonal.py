@@ -1,7 +1,10 @@
 """Diagonal metrics: the gap of a triplet and its subgradient in one walk over the rows of l and j.
 
-Totals have a column per metric: 0 is the common one (SPML has no other), `own` the task's, or 0 for none. They lie
-side by side, so that the weights a task needs for a word share a cache line.
+Totals have a column per metric: 0 is the common one (SPML has no other), `own` the task's, or 0 for none. They are
+side by side, so that the weights a task needs for a feature share a cache line.
+
+With score="similarity" a candidate's own length does not count: x (x - 2 x_i) becomes -2 x x_i. Both are
+x (b x - 2 x_i), where b, `length`, is 1 for the distance and 0 for the similarity.
 """
 
 from __future__ import annotations
@@ -36,25 +39,26 @@ def clear_doubled(entries, anchor, doubled):
 
 
 @kernel
-def word_gradient(entries, p, doubled):
-    """Return the p-th word and its x (x - 2 x_i)."""
+def word_gradient(entries, p, doubled, length):
+    """Return the p-th feature and its x (b x - 2 x_i)."""
     f, x = word_at(entries, p), np.float64(value_at(entries, p))
-    return f, x * (x - np.float64(doubled[f]))
+    return f, x * (length * x - np.float64(doubled[f]))
 
 
 @kernel
-def walk_row(entries, row, totals, own, prior, common_scale, own_scale, doubled, grads, at):
-    """Return the sum of w_f x (x - 2 x_i) over a row; the terms x (x - 2 x_i) go to grads from at on, in place.
+def walk_row(entries, row, totals, scales, doubled, grads, at):
+    """Return the sum of w_f x (b x - 2 x_i) over a row; write the terms x (b x - 2 x_i) to grads from at on.
 
-    A weight is the sum of a prior, a common and an own part; the scales of these need not be multiplied word by word.
+    A weight is the sum of a prior, a common and a task part, whose scales are multiplied once a row.
     """
+    own, length = scales.own, scales.length
     entries, grads, doubled = onward(entries, row.start), onward(grads, at), at_hand(doubled)
     prior_sum, common_sum, own_sum = 0.0, 0.0, 0.0
     p = ZERO
     if own == ZERO:  # there is one column, so no row of totals has to be found
         common = flat(totals)
         while p < row.n:
-            f, grad = word_gradient(entries, p, doubled)
+            f, grad = word_gradient(entries, p, doubled, length)
             grads[p] = grad
             prior_sum += grad
             common_sum += common[f] * grad
@@ -62,63 +66,60 @@ def walk_row(entries, row, totals, own, prior, common_scale, own_scale, doubled,
     else:
         totals = at_hand(totals)
         while p < row.n:
-            f, grad = word_gradient(entries, p, doubled)
+            f, grad = word_gradient(entries, p, doubled, length)
             grads[p] = grad
             prior_sum += grad
             common_sum += totals[f, ZERO] * grad
             own_sum += totals[f, own] * grad
             p = step(p)
-    return prior * prior_sum + common_scale * common_sum + own_scale * own_sum
+    return scales.prior * prior_sum + scales.common * common_sum + scales.task * own_sum
 
 
 @rare_kernel
-def walk_clipped(entries, row, totals, own, prior, common_scale, own_scale, doubled, grads, at):
+def walk_clipped(entries, row, totals, scales, doubled, grads, at):
     """As walk_row, under weights clipped at zero."""
-    entries, grads = onward(entries, row.start), onward(grads, at)
+    entries, grads, length = onward(entries, row.start), onward(grads, at), scales.length
     weighted_sum = 0.0
     for p in range(row.n):
-        f, grads[p] = word_gradient(entries, p, doubled)
-        weight = prior + common_scale * totals[f, ZERO]
-        if own > ZERO:
-            weight += own_scale * totals[f, own]
+        f, grads[p] = word_gradient(entries, p, doubled, length)
+        weight = scales.prior + scales.common * totals[f, ZERO]
+        if scales.own > ZERO:
+            weight += scales.task * totals[f, scales.own]
         weighted_sum += max(weight, 0.0) * grads[p]
     return weighted_sum
 
 
 @kernel
-def gap_diagonal(
-    entries, anchor, unlinked, linked, totals, own, prior, common_scale, own_scale, is_clipped, doubled, grads, at
-):
-    """Return d(i,l) - d(i,j) under the weights prior + common_scale V_0 + own_scale V_own, clipped at zero if asked.
+def gap_diagonal(memory, entries, triplet, scales, totals, grads, at):
+    """Return d(i,l) - d(i,j), eq. (2), under the weights that `scales` make of the totals.
 
-    anchor, unlinked, linked : the spans of i, j, l
-    The words of x_i alone cancel, so only those of l and j are walked; their subgradients are left in grads from at
-    on, first l's, then j's (without its minus sign). doubled, (d,), is zero before and after.
+    The features of x_i alone cancel, so only those of l and j are read. Their subgradients are written to grads from
+    at on, first l's, then j's (without its minus sign). memory.doubled is zero before and after.
     """
+    anchor, linked, unlinked, doubled = triplet.anchor, triplet.linked, triplet.unlinked, memory.doubled
     scatter_doubled(entries, anchor, doubled)
-    scales = (own, prior, common_scale, own_scale)
-    if is_clipped:
-        gap = walk_clipped(entries, linked, totals, *scales, doubled, grads, at)
-        gap -= walk_clipped(entries, unlinked, totals, *scales, doubled, grads, at + linked.n)
+    if scales.is_clipped:
+        gap = walk_clipped(entries, linked, totals, scales, doubled, grads, at)
+        gap -= walk_clipped(entries, unlinked, totals, scales, doubled, grads, at + linked.n)
     else:
-        gap = walk_row(entries, linked, totals, *scales, doubled, grads, at)
-        gap -= walk_row(entries, unlinked, totals, *scales, doubled, grads, at + linked.n)
+        gap = walk_row(entries, linked, totals, scales, doubled, grads, at)
+        gap -= walk_row(entries, unlinked, totals, scales, doubled, grads, at + linked.n)
     clear_doubled(entries, anchor, doubled)
     return gap
 
 
 @rare_kernel
-def gradient_diagonal(entries, anchor, unlinked, linked, doubled, grads, at):
-    """Leave the subgradients of a triplet in grads from at on, as gap_diagonal does."""
-    scatter_doubled(entries, anchor, doubled)
-    for row in (linked, unlinked):
-        of_row, grads, doubled = onward(entries, row.start), onward(grads, at), at_hand(doubled)
+def gradient_diagonal(memory, entries, triplet, length, grads, at):
+    """Write the subgradients of a triplet to grads from at on, as gap_diagonal does."""
+    scatter_doubled(entries, triplet.anchor, memory.doubled)
+    for row in (triplet.linked, triplet.unlinked):
+        of_row, grads, doubled = onward(entries, row.start), onward(grads, at), at_hand(memory.doubled)
         p = ZERO
         while p < row.n:
-            _, grads[p] = word_gradient(of_row, p, doubled)
+            _, grads[p] = word_gradient(of_row, p, doubled, length)
             p = step(p)
         at = row.n  # j's follow l's
-    clear_doubled(entries, anchor, doubled)
+    clear_doubled(entries, triplet.anchor, memory.doubled)
 
 
 @kernel
@@ -172,10 +173,10 @@ def note_touched(touched, entry):
 
 
 @kernel
-def add_diagonal(
-    entries, unlinked, linked, own, share, harmonic, grads, at, totals, moments, touched, keeps_common
-):  # fmt: skip
-    """Subtract share times a violated triplet's subgradient from the totals, in place; return how many entries."""
+def add_diagonal(memory, entries, triplet, own, settings, harmonic, grads, at, sums):
+    """Subtract a violated triplet's subgradient from the totals, in place; return how many entries changed."""
+    linked, unlinked, share, keeps_common = triplet.linked, triplet.unlinked, settings.share, settings.common_is_given
+    totals, moments, touched = sums.totals, sums.moments, memory.touched
     n_entries = add_row(entries, linked, own, -share, harmonic, grads, at, totals, moments, touched, keeps_common)
     return n_entries + add_row(
         entries, unlinked, own, share, harmonic, grads, at + linked.n, totals, moments, touched, keeps_common
@@ -208,3 +209,11 @@ def clip_diagonal(floors, harmonic, totals, moments, touched):
         for entry in range(np.uint64(totals.size)):
             clip_entry(totals, moments, entry, floors, harmonic)
     touched[ZERO] = ZERO
+
+
+@rare_kernel
+def clip_totals(priors, regs, clock, harmonic, memory, totals, moments):
+    """Project the diagonal metrics of a clock, in place."""
+    for c in range(len(memory.floors)):
+        memory.floors[c] = -priors[c] * regs[c] * clock
+    clip_diagonal(memory.floors, harmonic, totals, moments, memory.touched)

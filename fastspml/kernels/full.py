@@ -14,13 +14,14 @@ from fastspml.kernels.prefetch import prefetch
 from fastspml.kernels.rows import value_at, word_at
 
 ZERO, ONE, TWO, THREE, FOUR = (np.uint64(number) for number in range(5))
+NO_FEATURE = np.uint64(2**64 - 1)
 
 
 @kernel
-def row_diff(indptr, entries, row, other, features, values, at):
+def row_diff(entries, row, other, features, values, at):
     """Write the nonzeros of x_row - x_other, sorted, to features and values from at on; return how many."""
-    p, p_end = indptr[row], indptr[row + ONE]
-    r, r_end = indptr[other], indptr[other + ONE]
+    p, p_end = row.start, row.start + row.n
+    r, r_end = other.start, other.start + other.n
     first = at
     while p < p_end or r < r_end:
         if r >= r_end or (p < p_end and word_at(entries, p) < word_at(entries, r)):
@@ -38,6 +39,64 @@ def row_diff(indptr, entries, row, other, features, values, at):
             values[at] = value
             at += ONE
     return at - first
+
+
+@kernel
+def value_if_next(entries, p, end, f):
+    """Return the value of entry p if it is of feature f and before the end, else 0, and the entry to read next."""
+    if p < end and word_at(entries, p) == f:
+        return np.float64(value_at(entries, p)), p + ONE
+    return 0.0, p
+
+
+@kernel
+def next_feature(entries, p, end, f):
+    """Return the smaller of feature f and that of entry p, if that is before the end."""
+    return min(f, np.uint64(word_at(entries, p))) if p < end else f
+
+
+@kernel
+def row_mix(entries, triplet, sign, features, values, at):
+    """Write the nonzeros of x_i + sign (x_j - x_l), sorted, to features and values from at on; return how many."""
+    p, p_end = triplet.anchor.start, triplet.anchor.start + triplet.anchor.n
+    r, r_end = triplet.unlinked.start, triplet.unlinked.start + triplet.unlinked.n
+    s, s_end = triplet.linked.start, triplet.linked.start + triplet.linked.n
+    first = at
+    while p < p_end or r < r_end or s < s_end:
+        f = next_feature(entries, p, p_end, NO_FEATURE)
+        f = next_feature(entries, r, r_end, f)
+        f = next_feature(entries, s, s_end, f)
+        x_i, p = value_if_next(entries, p, p_end, f)
+        x_j, r = value_if_next(entries, r, r_end, f)
+        x_l, s = value_if_next(entries, s, s_end, f)
+        value = x_i + sign * (x_j - x_l)
+        if value != 0.0:
+            features[at], values[at] = f, value
+            at += ONE
+    return at - first
+
+
+@kernel
+def differences(memory, entries, triplet, length, values, at):
+    """Write the two vectors whose squared norms make the gap to memory.features and values; return their lengths.
+
+    For the distance they are x_i - x_l and x_i - x_j. The similarity's gap 2 x_i' M (x_j - x_l) is half the difference
+    of the squared norms of x_i + (x_j - x_l) and x_i - (x_j - x_l).
+    """
+    features = memory.features
+    if length > 0.0:
+        n_linked = row_diff(entries, triplet.anchor, triplet.linked, features, values, at)
+        n_unlinked = row_diff(entries, triplet.anchor, triplet.unlinked, features, values, at + n_linked)
+    else:
+        n_linked = row_mix(entries, triplet, 1.0, features, values, at)
+        n_unlinked = row_mix(entries, triplet, -1.0, features, values, at + n_linked)
+    return n_linked, n_unlinked
+
+
+@kernel
+def norm_share(length):
+    """Return what a squared norm of `differences` counts for in the gap."""
+    return 0.5 + 0.5 * length
 
 
 @kernel
@@ -76,9 +135,9 @@ def row_dot(features, values, at, end, totals, base, column):
 
 
 @kernel
-def quad_full(features, values, at, n, totals, own, prior, common_scale, own_scale):
-    """Return x'Mx, M = prior I + common_scale V_0 + own_scale V_own, for the sparse x in features, values[at:]."""
-    common, task, norm = 0.0, 0.0, 0.0
+def quad_full(features, values, at, n, totals, scales):
+    """Return x'Mx, M = prior I + common V_0 + task V_own, for the sparse x in features, values[at:]."""
+    common, task, norm, own = 0.0, 0.0, 0.0, scales.own
     for a in range(at, at + n):
         ask_for_next_row(features, at, a, at + n, totals)
         base, x = row_start(np.uint64(features[a])), values[a]
@@ -87,17 +146,16 @@ def quad_full(features, values, at, n, totals, own, prior, common_scale, own_sca
         if own > ZERO:
             task += x * (2.0 * row_dot(features, values, at, a, totals, base, own) + x * totals[entry, own])
         norm += x * x
-    return prior * norm + common_scale * common + own_scale * task
+    return scales.prior * norm + scales.common * common + scales.task * task
 
 
 @kernel
-def gap_full(indptr, entries, i, j, l, totals, own, prior, common_scale, own_scale, features, values, at):
-    """Return d(i,l) - d(i,j) and the lengths of x_i - x_l and x_i - x_j, left in features, values from at on."""
-    n_linked = row_diff(indptr, entries, i, l, features, values, at)
-    n_unlinked = row_diff(indptr, entries, i, j, features, values, at + n_linked)
-    linked = quad_full(features, values, at, n_linked, totals, own, prior, common_scale, own_scale)
-    unlinked = quad_full(features, values, at + n_linked, n_unlinked, totals, own, prior, common_scale, own_scale)
-    return linked - unlinked, n_linked, n_unlinked
+def gap_full(memory, entries, triplet, scales, totals, values, at):
+    """Return d(i,l) - d(i,j), eq. (2), and the lengths of the two vectors that `differences` writes."""
+    n_linked, n_unlinked = differences(memory, entries, triplet, scales.length, values, at)
+    linked = quad_full(memory.features, values, at, n_linked, totals, scales)
+    unlinked = quad_full(memory.features, values, at + n_linked, n_unlinked, totals, scales)
+    return norm_share(scales.length) * (linked - unlinked), n_linked, n_unlinked
 
 
 @kernel
@@ -125,8 +183,10 @@ def add_outer_full(features, values, at, n, own, scale, harmonic, totals, moment
 
 
 @kernel
-def add_full(features, values, at, n_linked, n_unlinked, own, share, harmonic, totals, moments, keeps_common):
-    """Subtract share times a violated triplet's subgradient from the totals, in place; return how many entries."""
+def add_full(memory, n_linked, n_unlinked, own, settings, harmonic, values, at, sums):
+    """Subtract a violated triplet's subgradient from the totals, in place; return how many entries changed."""
+    features, totals, moments, keeps_common = memory.features, sums.totals, sums.moments, settings.common_is_given
+    share = settings.share * norm_share(settings.length)
     n_entries = add_outer_full(features, values, at, n_linked, own, -share, harmonic, totals, moments, keeps_common)
     return n_entries + add_outer_full(
         features, values, at + n_linked, n_unlinked, own, share, harmonic, totals, moments, keeps_common

@@ -34,6 +34,14 @@ class Span(NamedTuple):
     n: np.uint64
 
 
+class Triplet(NamedTuple):
+    """Where the rows of a triplet's nodes lie."""
+
+    anchor: Span  # i
+    unlinked: Span  # j
+    linked: Span  # l
+
+
 def pair_dtype(word: Any, value: Any) -> np.dtype:
     """Return the type of an entry whose word and value lie side by side."""
     return np.dtype([("word", word), ("value", value)])
@@ -43,6 +51,12 @@ def pair_dtype(word: Any, value: Any) -> np.dtype:
 def span_of(indptr, row):
     """Return where the entries of a row lie."""
     return Span(indptr[row], indptr[row + ONE] - indptr[row])
+
+
+@kernel
+def triplet_of(indptr, rows):
+    """Return where the rows i, j, l of a triplet lie."""
+    return Triplet(span_of(indptr, rows[0]), span_of(indptr, rows[1]), span_of(indptr, rows[2]))
 
 
 # Each of the following has one form for entries side by side and one for entries apart. Python cannot call them.

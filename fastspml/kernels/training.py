@@ -2,27 +2,26 @@
 
 The triplets of an iteration are drawn one iteration early, so that their rows can be prefetched: draws have no state
 and need no metric. All triplets of a batch are evaluated at the same metric, before any of them is added to the totals.
-
-`features`, a buffer that only a full metric needs, is None for a diagonal one: numba then compiles that form alone.
+`fastspml.kernels.forms` has what differs between forms of metrics.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from fastspml.kernels.diagonal import add_diagonal, clip_diagonal, gap_diagonal, gradient_diagonal
+from fastspml.kernels.arguments import Scales
 from fastspml.kernels.draws import ask_for_link, ask_for_mark, draw_asked, iteration_key, look_up_pool
-from fastspml.kernels.full import add_full, gap_full, row_diff
-from fastspml.kernels.jit import kernel, rare_kernel
+from fastspml.kernels.forms import add, clip, evaluate, prefetch_metric, recompute
+from fastspml.kernels.jit import kernel
 from fastspml.kernels.loops import flat, small_code
 from fastspml.kernels.prefetch import prefetch
-from fastspml.kernels.rows import Span, ask_for_entry, entries_per_line, span_of
+from fastspml.kernels.rows import Span, Triplet, ask_for_entry, entries_per_line, triplet_of
 
 ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
-# What is noted of a violated triplet: its position in the batch, where its subgradient is kept, where the row of l
-# starts and how many of its features have a subgradient, and the same for j.
-NUMBER, PLACE, LINKED, N_LINKED, UNLINKED, N_UNLINKED = 0, 1, 2, 3, 4, 5
-N_FIELDS = 6
+# What is noted of a violated triplet: its position in the batch, where its subgradient is kept, where the rows of l, j
+# and i start, how many subgradients l and j have, and how many features i has.
+NUMBER, PLACE, LINKED, N_LINKED, UNLINKED, N_UNLINKED, ANCHOR, N_ANCHOR = 0, 1, 2, 3, 4, 5, 6, 7
+N_FIELDS = 8
 RECOMPUTE = np.uint64(2**64 - 1)  # a place: there was no room to keep the subgradient
 # Counters of `Sums`: iterations done, triplets evaluated and violated, features read, entries of totals changed, and
 # the first iteration with a gap that is not finite (0: none).
@@ -31,6 +30,7 @@ N_COUNTERS = 6
 LINKS_AHEAD = np.uint64(10)  # triplets between prefetching a link and prefetching its mark
 MARKS_AHEAD = np.uint64(10)  # triplets between prefetching a mark and drawing
 ROWS_AHEAD = np.uint64(4)  # triplets between prefetching rows and reading them
+METRIC_AHEAD = np.uint64(1)  # triplets between prefetching what they read of the metric and reading it
 ENTRIES_PREFETCHED = np.uint64(40)  # of every row, long enough or not: cheaper than a loop of unpredictable length
 TRIPLETS_IN_CACHE = np.uint64(200)  # rows of so many triplets are still in a core's cache when they are added
 
@@ -92,54 +92,55 @@ def clock_after(settings, t):
 
 @kernel
 def metric_scales(settings, t, own):
-    """Return prior and scales of the totals that make the metric of iteration t - 1: P + V / (reg (t - 1))."""
-    if settings.judges_given:
-        return 0.0, 0.0, 1.0
+    """Return the scales that make the metric of iteration t - 1, P + V / (reg (t - 1)), for a column of the totals."""
+    is_clipped = settings.clip_sums_every > ZERO and t > ONE and (t - ONE) % settings.clip_sums_every == ZERO
     clock = clock_after(settings, t - ONE)
-    own_scale = 0.0
+    prior, common, task = settings.prior, 0.0, 0.0
     if own > ZERO and clock + settings.ahead[own] > ZERO:
-        own_scale = 1.0 / (settings.regs[own] * (clock + settings.ahead[own]))
-    if settings.common_is_given:
-        return 0.0, 1.0, own_scale
-    if t == ONE:
-        return settings.start, 0.0, 0.0
-    return settings.prior, 1.0 / (settings.regs[ZERO] * clock), own_scale
+        task = 1.0 / (settings.regs[own] * (clock + settings.ahead[own]))
+    if settings.evaluates_given:
+        prior, task = 0.0, 1.0
+    elif settings.common_is_given:
+        prior, common = 0.0, 1.0
+    elif t == ONE:
+        prior, task = settings.start, 0.0
+    else:
+        common = 1.0 / (settings.regs[ZERO] * clock)
+    return Scales(own, prior, common, task, is_clipped, settings.length)
 
 
 @kernel
-def find_violated(stack, settings, t, n_pools, next_rows, judged, work, features, counters):
+def prefetch_ahead(stack, memory, evaluated, rows, next_rows, k, n_triplets):
+    """Prefetch the rows of a triplet some after the k-th, and what the next one reads of the metric."""
+    ahead = k + ROWS_AHEAD
+    if ahead < n_triplets:
+        prefetch_rows(stack, rows, ahead)
+    elif ahead - n_triplets < n_triplets:
+        prefetch_rows(stack, next_rows, ahead - n_triplets)
+    if k + METRIC_AHEAD < n_triplets:
+        prefetch_metric(memory, stack, rows[k + METRIC_AHEAD], evaluated)
+
+
+@kernel
+def find_violated(stack, settings, t, n_pools, next_rows, evaluated, work, counters):
     """Evaluate the batch of iteration t at the metrics of t - 1; note the violated triplets, and return how many.
 
-    Their subgradients are kept in work.values. next_rows are those of iteration t + 1, to be prefetched.
+    Their subgradients are kept in work.grads. next_rows are those of iteration t + 1, to be prefetched.
     """
-    indptr, entries = stack.indptr, stack.entries
-    values, doubled, rows = work.values, work.doubled, work.rows[t % TWO]
+    entries, memory, grads, rows = stack.entries, work.memory, work.grads, work.rows[t % TWO]
     n_triplets = n_pools * settings.batch_size
-    is_clipped = settings.clip_sums_every > ZERO and t > ONE and (t - ONE) % settings.clip_sums_every == ZERO
     n_words, n_violated, at = ZERO, ZERO, ZERO
     for pool in range(n_pools):
-        own = pool + ONE if settings.has_tasks else ZERO
-        prior, common_scale, own_scale = metric_scales(settings, t, own)
+        scales = metric_scales(settings, t, pool + ONE if settings.has_tasks else ZERO)
         start = pool * settings.batch_size
         for k in range(start, start + settings.batch_size):
-            ahead = k + ROWS_AHEAD
-            if ahead < n_triplets:
-                prefetch_rows(stack, rows, ahead)
-            elif ahead - n_triplets < n_triplets:
-                prefetch_rows(stack, next_rows, ahead - n_triplets)
-            i, j, l = rows[k, 0], rows[k, 1], rows[k, 2]
-            anchor, unlinked, linked = span_of(indptr, i), span_of(indptr, j), span_of(indptr, l)
+            prefetch_ahead(stack, memory, evaluated, rows, next_rows, k, n_triplets)
+            triplet = triplet_of(stack.indptr, rows[k])
+            anchor, unlinked, linked = triplet.anchor, triplet.unlinked, triplet.linked
             n_words += anchor.n + unlinked.n + linked.n
-            n_linked, n_unlinked = linked.n, unlinked.n  # features that have a subgradient
-            if features is None:
-                gap = gap_diagonal(
-                    entries, anchor, unlinked, linked, judged, own, prior, common_scale, own_scale, is_clipped,
-                    doubled, values, at,
-                )  # fmt: skip
-            else:
-                gap, n_linked, n_unlinked = gap_full(
-                    indptr, entries, i, j, l, judged, own, prior, common_scale, own_scale, features, values, at
-                )
+            gap, n_linked, n_unlinked = evaluate(
+                memory, entries, triplet, scales, settings, evaluated, grads, at, n_violated
+            )
             if not np.isfinite(gap) and counters[BAD_ITERATION] == 0:
                 counters[BAD_ITERATION] = t
             # No branch: it would be mispredicted half of the time. What is noted of a triplet that is not violated, the
@@ -151,6 +152,7 @@ def find_violated(stack, settings, t, n_pools, next_rows, judged, work, features
             noted[NUMBER], noted[PLACE] = k, at if is_kept else RECOMPUTE
             noted[LINKED], noted[N_LINKED] = linked.start, n_linked
             noted[UNLINKED], noted[N_UNLINKED] = unlinked.start, n_unlinked
+            noted[ANCHOR], noted[N_ANCHOR] = anchor.start, anchor.n
             at += (n_linked + n_unlinked) * np.uint64(is_violated & is_kept)
             n_violated += np.uint64(is_violated)
     counters[EVALUATED] += n_triplets
@@ -160,77 +162,62 @@ def find_violated(stack, settings, t, n_pools, next_rows, judged, work, features
 
 
 @kernel
-def add_triplet(stack, settings, noted, own, harmonic, rows, work, features, totals, moments):
-    """Subtract a violated triplet's subgradient from the totals, in place; return how many entries changed."""
-    is_kept = noted[PLACE] != RECOMPUTE
-    values, share, keeps_common = work.values, settings.share, settings.common_is_given
-    at = noted[PLACE] if is_kept else work.n_kept
+def add_triplet(stack, settings, slot, own, harmonic, rows, work, sums):
+    """Subtract the subgradient of the violated triplet noted in a slot from the totals; return how many changed."""
+    noted, entries, grads = work.violated[slot], stack.entries, work.grads
+    anchor, at = Span(noted[ANCHOR], noted[N_ANCHOR]), noted[PLACE]
     linked, unlinked = Span(noted[LINKED], noted[N_LINKED]), Span(noted[UNLINKED], noted[N_UNLINKED])
-    n_linked, n_unlinked = linked.n, unlinked.n
-    indptr, entries = stack.indptr, stack.entries
-    if not is_kept:
-        i, j, l = rows[noted[NUMBER], 0], rows[noted[NUMBER], 1], rows[noted[NUMBER], 2]
-        if features is None:
-            unlinked, linked = span_of(indptr, j), span_of(indptr, l)
-            gradient_diagonal(entries, span_of(indptr, i), unlinked, linked, work.doubled, values, at)
-        else:
-            n_linked = row_diff(indptr, entries, i, l, features, values, at)
-            n_unlinked = row_diff(indptr, entries, i, j, features, values, at + n_linked)
-    if features is None:
-        return add_diagonal(
-            entries, unlinked, linked, own, share, harmonic, values, at, totals, moments, work.touched, keeps_common
-        )
-    return add_full(features, values, at, n_linked, n_unlinked, own, share, harmonic, totals, moments, keeps_common)
+    if at == RECOMPUTE:
+        at, triplet = work.n_kept, triplet_of(stack.indptr, rows[noted[NUMBER]])
+        recompute(work.memory, entries, triplet, settings.length, grads, at)
+    triplet = Triplet(anchor, unlinked, linked)
+    return add(work.memory, entries, triplet, slot, own, settings, harmonic, grads, at, sums)
 
 
 @kernel
-def add_violated(stack, settings, t, harmonic, n_pools, n_violated, work, features, totals, moments, violations):
-    """Add the violated triplets of iteration t to the totals, in order, in place; return how many entries changed.
+def prefetch_noted(stack, rows, noted):
+    """Prefetch the rows that adding a violated triplet reads."""
+    if noted[PLACE] == RECOMPUTE:
+        prefetch_rows(stack, rows, noted[NUMBER])
+    else:
+        prefetch_row(stack.entries, noted[LINKED], noted[LINKED] + noted[N_LINKED])
+        prefetch_row(stack.entries, noted[UNLINKED], noted[UNLINKED] + noted[N_UNLINKED])
+
+
+@kernel
+def add_violated(stack, settings, t, harmonic, n_pools, n_violated, work, sums, violations):
+    """Add the violated triplets of iteration t to the totals, in order, in place; return how many numbers changed.
 
     violations : int64 (pools,), how many each pool had
     """
     rows = work.rows[t % TWO]
-    prefetches = features is None and n_pools * settings.batch_size > TRIPLETS_IN_CACHE
+    prefetches = n_pools * settings.batch_size > TRIPLETS_IN_CACHE
     for pool in range(n_pools):
         violations[pool] = 0
     pool, pool_end = ZERO, settings.batch_size
-    n_entries = ZERO
+    n_changed = ZERO
     for slot in range(n_violated):
-        noted = work.violated[slot]
-        while noted[NUMBER] >= pool_end:
+        while work.violated[slot, NUMBER] >= pool_end:
             pool += ONE
             pool_end += settings.batch_size
         if prefetches and slot + ROWS_AHEAD < n_violated:
-            ahead = work.violated[slot + ROWS_AHEAD]
-            if ahead[PLACE] == RECOMPUTE:
-                prefetch_rows(stack, rows, ahead[NUMBER])
-            else:
-                prefetch_row(stack.entries, ahead[LINKED], ahead[LINKED] + ahead[N_LINKED])
-                prefetch_row(stack.entries, ahead[UNLINKED], ahead[UNLINKED] + ahead[N_UNLINKED])
+            prefetch_noted(stack, rows, work.violated[slot + ROWS_AHEAD])
         violations[pool] += 1
         own = pool + ONE if settings.has_tasks else ZERO
-        n_entries += add_triplet(stack, settings, noted, own, harmonic, rows, work, features, totals, moments)
-    return n_entries
-
-
-@rare_kernel
-def clip_totals(priors, regs, clock, harmonic, floors, totals, moments, touched):
-    """Project the diagonal metrics of a clock, in place."""
-    for c in range(len(floors)):
-        floors[c] = -priors[c] * regs[c] * clock
-    clip_diagonal(floors, harmonic, totals, moments, touched)
+        n_changed += add_triplet(stack, settings, slot, own, harmonic, rows, work, sums)
+    return n_changed
 
 
 @kernel
-def run_chunk(t_last, stack, settings, judged, sums, work, features, violations):
+def run_chunk(t_last, stack, settings, evaluated, sums, work, violations):
     """Run the iterations of Algorithm 1 or 2 after those that `sums` count, up to t_last, in place.
 
-    judged : (entries, metrics), what the hinge is evaluated at: the totals, or given metrics (settings.judges_given)
+    evaluated : Sums, what the hinge is evaluated at: the same, or with given metrics as totals (evaluates_given)
     sums : Sums; its counters and harmonic number are updated with its totals, so that they always agree
     violations : int64 (iterations, pools)
     """
     small_code()
-    totals, moments, counters, harmonic = sums.totals, sums.moments, sums.counters, sums.harmonic[ZERO]
+    counters, harmonic = sums.counters, sums.harmonic[ZERO]
     n_pools = np.uint64(violations.shape[1])
     t_first = np.uint64(counters[ITERATION]) + ONE
     draw_batch(stack, settings, t_first, n_pools, work.rows[t_first % TWO])
@@ -238,13 +225,12 @@ def run_chunk(t_last, stack, settings, judged, sums, work, features, violations)
         next_rows = work.rows[(t + ONE) % TWO]
         if t < t_last:  # the next chunk draws its own
             draw_batch(stack, settings, t + ONE, n_pools, next_rows)
-        n_violated = find_violated(stack, settings, t, n_pools, next_rows, judged, work, features, counters)
+        n_violated = find_violated(stack, settings, t, n_pools, next_rows, evaluated, work, counters)
         counters[ENTRIES] += add_violated(
-            stack, settings, t, harmonic, n_pools, n_violated, work, features, totals, moments, violations[t - t_first]
+            stack, settings, t, harmonic, n_pools, n_violated, work, sums, violations[t - t_first]
         )
-        if features is None and settings.clip_each_every > ZERO and t % settings.clip_each_every == ZERO:
-            clock = clock_after(settings, t)
-            clip_totals(settings.priors, settings.regs, clock, harmonic, work.floors, totals, moments, work.touched)
+        if settings.clip_each_every > ZERO and t % settings.clip_each_every == ZERO:
+            clip(work.memory, settings, clock_after(settings, t), harmonic, sums)
         harmonic += 1.0 / t
     sums.harmonic[ZERO] = harmonic
     counters[ITERATION] = t_last
@@ -266,6 +252,8 @@ def merge_shard(base, rate, shard, sums):
     """Add the sums of a shard to those of the shards before it, in place; base has those of the start of the round."""
     add_found(base.totals, rate, shard.totals, sums.totals)
     add_found(base.moments, rate, shard.moments, sums.moments)
+    add_found(base.factor_totals, rate, shard.factor_totals, sums.factor_totals)
+    add_found(base.squares, rate, shard.squares, sums.squares)
     for counter in range(EVALUATED, N_COUNTERS):
         sums.counters[counter] += shard.counters[counter]
     sums.counters[ITERATION], sums.harmonic[0] = shard.counters[ITERATION], shard.harmonic[0]

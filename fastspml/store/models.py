@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fastspml.kernels import training
-from fastspml.kernels.arguments import Sums
+from fastspml.kernels.arguments import N_SUMMED, Sums
 from fastspml.learner import Learner
 from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric
 from fastspml.mtspml import MTSPML
@@ -172,17 +172,19 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
 def _check_state(model: Any) -> None:
     """Refuse an inconsistent state: training would continue with it beyond the end of an array."""
     state, n_features = model.state_, model.n_features_
-    if (state.columns is not None) != (model.form == "full"):
+    if state.form != model.form:
         raise ValueError(f"the model was not fitted with metric={model.form!r}; set that back, or fit it again.")
     n_metrics, n_pools = _n_metrics(model), 1 if model._is_pooled else len(model.task_names_)
     n_entries = n_features
     if state.columns is not None:
         _check_columns(state.columns, n_features)
         n_entries = len(state.columns) * (len(state.columns) + 1) // 2
-    shapes = (n_entries, n_metrics), (len(state.sums.moments) and n_entries, n_metrics)
+    n_averaged, width = len(state.sums.moments) and n_entries, model._factor_width
+    n_factored = n_features if width else 0
+    shapes = [(n_entries, n_metrics), (n_averaged, n_metrics), (n_factored, width), (n_factored,)]
     _check_together(
         state.violations.shape == (state.iteration, n_pools)
-        and (state.sums.totals.shape, state.sums.moments.shape) == shapes
+        and _shapes(state.sums) == shapes
         and state.ahead.shape == (n_metrics,)
         and state.ahead[0] == 0
         and (state.iteration + state.ahead >= 0).all()
@@ -190,6 +192,11 @@ def _check_state(model: Any) -> None:
         and (model.vocabulary_ is None or len(model.vocabulary_) == n_features)
         and all(w is None or w.n_features_ == n_features for w in (model.weighting_, model.network_weighting_))
     )
+
+
+def _shapes(sums: Sums) -> list[tuple[int, ...]]:
+    """Return the shapes of what is summed over iterations."""
+    return [part.shape for part in sums[:N_SUMMED]]
 
 
 def _fits(round: Round, state: State, shapes: Any) -> bool:
@@ -201,7 +208,7 @@ def _fits(round: Round, state: State, shapes: Any) -> bool:
         and round.size > 0
         and 0 <= round.start <= merged <= round.end
         and (merged - round.start) % round.size == 0
-        and all((part.totals.shape, part.moments.shape) == shapes for part in sums)
+        and all(_shapes(part) == shapes for part in sums)
         and state.iteration <= merged + round.size
     )
 
@@ -259,6 +266,9 @@ def _write_sums(file: Writer, group: Any, sums: Sums) -> None:
     file.array(group, "iteration", int(sums.counters[training.ITERATION]))
     file.array(group, "totals", sums.totals)
     file.array(group, "moments", sums.moments)
+    if sums.factor_totals.shape[1]:
+        file.array(group, "factor_totals", sums.factor_totals)
+        file.array(group, "squares", sums.squares)
     file.array(group, "harmonic", float(sums.harmonic[0]))
     work = file.group(group, "work")
     for counter, column in WORK_COUNTERS.items():
@@ -289,12 +299,15 @@ def _read_round(file: Reader, parent: Any, name: str) -> Round:
 
 def _read_sums(file: Reader, group: Any) -> Sums:
     work = file.group(group, "work")
+    has_factors = file.find(group, "factor_totals") is not None
     return make_sums(
         file.number(group, "iteration"),
         read_floats(file, group, "totals", ndim=2),
         read_floats(file, group, "moments", ndim=2),
         file.number(group, "harmonic", kinds="f"),
         {counter: file.number(work, counter) for counter in file.members(work) if counter in WORK_COUNTERS},
+        read_floats(file, group, "factor_totals", ndim=2) if has_factors else None,
+        read_floats(file, group, "squares") if has_factors else None,
     )
 
 

@@ -1,0 +1,180 @@
+"""Factored metrics M = diag(w) + F F': embeddings e = F'x beside the diagonal part, and AdaGrad steps of the factors.
+
+The gap of a triplet is that of the diagonal part plus (e_l - e_j)' (b (e_l + e_j) - 2 e_i), where b, `length`, is 1 for
+the distance and 0 for the similarity. A violated triplet adds x_f u to row f of the negated subgradient, for the
+features f of its nodes, with
+
+    u_i = 2 (e_l - e_j),   u_l = 2 (e_i - b e_l),   u_j = -2 (e_i - b e_j).
+
+The state is two sums: S, of these rows, and G, of their mean squares. AdaGrad in dual-averaging form gives
+F_f = F0_f + step S_f / sqrt(G_f + EPSILON). F itself is not kept: its rows are S_f times a step size per feature, plus
+F0_f, whose entries are 0.1 / sqrt(rank) with random signs, made from a hash when they are needed. That halves the memory
+that a triplet reads and writes. Rows of S are padded with zeros to whole cache lines; the compiler vectorises the loops
+over factors k.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fastspml.kernels.draws import mix
+from fastspml.kernels.jit import kernel
+from fastspml.kernels.loops import at_hand, onward, step
+from fastspml.kernels.prefetch import per_line, prefetch
+from fastspml.kernels.rows import value_at, word_at
+
+ZERO, ONE, TWO, THREE, FOUR = (np.uint64(number) for number in range(5))
+I, J, L = ZERO, ONE, TWO  # where the embeddings of a triplet are kept
+EPSILON = 1e-12  # far below any mean square that matters
+FIRST_NORM = 0.1  # of a row of F0
+SIGNS = np.uint64(32)  # drawn with one hash
+SIGN_KEY = np.uint64(0xD1B54A32D192ED03)  # odd, and not the increment of the draws
+
+
+@kernel
+def sign_bits(seed, f, k):
+    """Return 32 random bits, the signs of F0 of feature f for factors k to k + 31."""
+    return np.uint32(mix(mix(seed ^ SIGN_KEY) + ((f << SIGNS) + k + ONE) * SIGN_KEY) >> SIGNS)
+
+
+@kernel
+def first_factor(bits, k, size):
+    """Return plus or minus size by the k-th bit."""
+    return size if (bits >> np.uint32(k)) & np.uint32(1) else -size
+
+
+@kernel
+def set_factors(settings, sums, factors):
+    """Set factors, (features, rank), to F0 + step S / sqrt(G + EPSILON), in place."""
+    size = FIRST_NORM / np.sqrt(np.float64(settings.rank))
+    for f in range(np.uint64(len(factors))):
+        step_size = settings.step / np.sqrt(sums.squares[f] + EPSILON)
+        for k in range(settings.rank):
+            bits = sign_bits(settings.factor_seed, f, k - k % SIGNS)
+            factors[f, k] = first_factor(bits, k % SIGNS, size) + step_size * sums.factor_totals[f, k]
+
+
+@kernel
+def set_step_sizes(settings, squares, step_sizes):
+    """Set step_sizes, (features,), to step / sqrt(G + EPSILON), in place."""
+    for f in range(len(step_sizes)):
+        step_sizes[f] = settings.step / np.sqrt(squares[f] + EPSILON)
+
+
+@kernel
+def prefetch_factors(entries, row, factor_totals):
+    """Prefetch the rows of S that embedding a row of features reads."""
+    width, n_line = np.uint64(factor_totals.shape[1]), per_line(factor_totals)
+    for p in range(row.start, row.start + row.n):
+        number = np.uint64(word_at(entries, p)) * width
+        for _ in range(width // n_line):
+            prefetch(factor_totals, number)
+            number += n_line
+
+
+@kernel
+def add_to_embedding(embedding, f, x, settings, step_sizes, factor_totals):
+    """Add x F_f to an embedding, (width,), in place; beyond the rank it is garbage."""
+    size = embedding.dtype.type(FIRST_NORM / np.sqrt(np.float64(settings.rank))) * x
+    total, scaled = factor_totals[f], x * step_sizes[f]
+    width = np.uint64(len(embedding))
+    for first in range(ZERO, width, SIGNS):
+        bits = sign_bits(settings.factor_seed, f, first)
+        for k in range(min(SIGNS, width - first)):
+            embedding[first + k] += scaled * total[first + k] + first_factor(bits, k, size)
+
+
+@kernel
+def embed(memory, entries, row, settings, factor_totals, embedding):
+    """Set embedding, (width,), to F'x of a row, in place."""
+    entries, factor_totals, embedding = onward(entries, row.start), at_hand(factor_totals), at_hand(embedding)
+    for k in range(np.uint64(len(embedding))):
+        embedding[k] = 0.0
+    p = ZERO
+    while p < row.n:
+        f, x = np.uint64(word_at(entries, p)), value_at(entries, p)
+        add_to_embedding(embedding, f, x, settings, memory.step_sizes, factor_totals)
+        p = step(p)
+    for k in range(settings.rank, np.uint64(len(embedding))):
+        embedding[k] = 0.0
+
+
+@kernel
+def gap_term(embedded, k, length):
+    """Return what factor k adds to the gap of the embeddings of i, j, l."""
+    e_i, e_j, e_l = np.float64(embedded[I, k]), np.float64(embedded[J, k]), np.float64(embedded[L, k])
+    return (e_l - e_j) * (length * (e_l + e_j) - 2.0 * e_i)
+
+
+@kernel
+def gap_factors(memory, entries, triplet, settings, factor_totals, slot):
+    """Return (e_l - e_j)' (b (e_l + e_j) - 2 e_i) of a triplet, and keep its embeddings in memory.embeddings[slot].
+
+    In four sums, so that an addition need not wait for the one before it.
+    """
+    embedded = memory.embeddings[slot]
+    embed(memory, entries, triplet.anchor, settings, factor_totals, embedded[I])
+    embed(memory, entries, triplet.unlinked, settings, factor_totals, embedded[J])
+    embed(memory, entries, triplet.linked, settings, factor_totals, embedded[L])
+    sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
+    for k in range(ZERO, np.uint64(embedded.shape[1]), FOUR):
+        sum_0 += gap_term(embedded, k, settings.length)
+        sum_1 += gap_term(embedded, k + ONE, settings.length)
+        sum_2 += gap_term(embedded, k + TWO, settings.length)
+        sum_3 += gap_term(embedded, k + THREE, settings.length)
+    return (sum_0 + sum_1) + (sum_2 + sum_3)
+
+
+@kernel
+def set_directions(embedded, length):
+    """Replace the embeddings of i, j, l by u_i, u_j, u_l, in place."""
+    b = embedded.dtype.type(length)
+    for k in range(np.uint64(embedded.shape[1])):
+        e_i, e_j, e_l = embedded[I, k], embedded[J, k], embedded[L, k]
+        difference, to_unlinked, to_linked = e_l - e_j, b * e_j - e_i, e_i - b * e_l
+        embedded[I, k] = difference + difference
+        embedded[J, k] = to_unlinked + to_unlinked
+        embedded[L, k] = to_linked + to_linked
+
+
+@kernel
+def mean_square(vector, rank):
+    """Return the mean square of a vector that is zero beyond the rank; in four sums."""
+    sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
+    for k in range(ZERO, np.uint64(len(vector)), FOUR):
+        sum_0 += np.float64(vector[k]) ** 2
+        sum_1 += np.float64(vector[k + ONE]) ** 2
+        sum_2 += np.float64(vector[k + TWO]) ** 2
+        sum_3 += np.float64(vector[k + THREE]) ** 2
+    return ((sum_0 + sum_1) + (sum_2 + sum_3)) / np.float64(rank)
+
+
+@kernel
+def add_factor_row(memory, entries, row, direction, settings, sums):
+    """Add x_f u to S_f and its mean square to G_f, for the features of a row, in place; return how many of S changed.
+
+    A shard counts them `clock_rate` times.
+    """
+    rate, square = np.float64(settings.clock_rate), mean_square(direction, settings.rank)
+    entries, direction, factor_totals = onward(entries, row.start), at_hand(direction), at_hand(sums.factor_totals)
+    squares, step_sizes = at_hand(sums.squares), at_hand(memory.step_sizes)
+    p = ZERO
+    while p < row.n:
+        f, x = np.uint64(word_at(entries, p)), np.float64(value_at(entries, p))
+        total, scaled = factor_totals[f], direction.dtype.type(rate * x)
+        for k in range(np.uint64(len(direction))):
+            total[k] += scaled * direction[k]
+        squares[f] += rate * x * x * square
+        step_sizes[f] = settings.step / np.sqrt(squares[f] + EPSILON)
+        p = step(p)
+    return row.n * settings.rank
+
+
+@kernel
+def add_factors(memory, entries, triplet, slot, settings, sums):
+    """Add a violated triplet to S and G, in place; return how many numbers of S changed."""
+    embedded = memory.embeddings[slot]
+    set_directions(embedded, settings.length)
+    n_changed = add_factor_row(memory, entries, triplet.anchor, embedded[I], settings, sums)
+    n_changed += add_factor_row(memory, entries, triplet.linked, embedded[L], settings, sums)
+    return n_changed + add_factor_row(memory, entries, triplet.unlinked, embedded[J], settings, sums)
