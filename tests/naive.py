@@ -726,12 +726,7 @@ def subtract_embeddings(scores, embeddings, others):
     )
 
 
-def ranked_gap(M, x_i, x_j, x_l, score):
-    """Return by how much i ranks j before l: d(i, l) - d(i, j), or the difference of similarities."""
-    return rank_score(M, x_i, x_j, score) - rank_score(M, x_i, x_l, score)
-
-
 def hinge_sum(M, X, A, margin, score="distance"):
     """Return the sum of max(gap + margin, 0) over all triplets of A, shape (n, n)."""
     triplets = enumerate_triplets(A)
-    return sum(max(ranked_gap(M, X[i], X[j], X[l], score) + margin, 0.0) for i, j, l in triplets)
+    return sum(max(gap(M, X[i], X[j], X[l], score) + margin, 0.0) for i, j, l in triplets)

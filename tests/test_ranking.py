@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -305,6 +307,17 @@ def test_one_set_of_hidden_links_ranks_by_any_metric(network):
         assert np.array_equal(links.quality(metric).auc, expected, equal_nan=True)
 
 
+def test_the_same_nodes_under_another_metric_are_searched_by_it(network):
+    excluded = np.full(network.n_nodes, -1)
+    for one, other in itertools.permutations(metrics(network.n_features)[3:5] + metrics(network.n_features)[8:], 2):
+        scorer = scoring.NodeScores(one, network)
+        scorer.nearest(network.features, 3, excluded)
+        got = scorer.under(other).nearest(network.features, 3, excluded)
+        expected = scoring.NodeScores(other, network).nearest(network.features, 3, excluded)
+        assert np.array_equal(got[0], expected[0])
+        assert np.array_equal(got[1], expected[1])
+
+
 def test_a_factored_metric_never_forms_a_dense_matrix_of_features(network, monkeypatch):
     def fail(*_):
         raise AssertionError("a dense product was formed")
@@ -455,9 +468,7 @@ def test_objective_of_drawn_triplets(networks):
     features = [dense(network)[0] for network in networks[:2]]
     for metric in metrics(9):
         M = matrix_of(metric)
-        gaps = [
-            naive.ranked_gap(M, features[q][i], features[q][j], features[q][l], metric.score) for q, i, j, l in drawn
-        ]
+        gaps = [naive.gap(M, features[q][i], features[q][j], features[q][l], metric.score) for q, i, j, l in drawn]
         expected = np.maximum(np.array(gaps) + 0.5, 0.0).mean()
         assert scoring.mean_hinge(metric, networks[:2], 0.5, seed=3, n_triplets=300) == pytest.approx(expected)
 
