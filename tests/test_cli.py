@@ -201,6 +201,21 @@ def test_predict_from_word_counts(capsys, run_folder, file, tmp_path):
     np.testing.assert_allclose([float(row["distance"]) for row in rows[:3]], distances[0])
 
 
+def test_predict_names_the_similarity_of_a_model_that_ranks_by_it(capsys, file, tmp_path):
+    network = fs.read_networks(file)[0]
+    metric = fs.Metric.identity(60, vocabulary=VOCABULARY, score="similarity")
+    fs.save_model(tmp_path / "metric.h5", metric)
+    (tmp_path / "new.txt").write_text("anna word3:2 word17\n")
+    code, out, _ = run(capsys, "predict", tmp_path / "metric.h5", tmp_path / "new.txt", "--networks", file, "-k", 2)
+    assert code == 0
+    rows = list(csv.DictReader(io.StringIO(out)))
+    counts = np.zeros((1, 60))
+    counts[0, [3, 17]] = 2, 1
+    similarities = metric.similarities(counts, network)[0]
+    assert "distance" not in rows[0]
+    assert [float(row["similarity"]) for row in rows] == np.sort(similarities)[::-1][:2].tolist()
+
+
 def test_predict_for_networks_and_all_tasks(capsys, run_folder, file, tmp_path):
     newcomers = tmp_path / "new.h5"
     other_words = [*VOCABULARY[::-1], "strange"]
