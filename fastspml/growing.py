@@ -178,7 +178,7 @@ def grown_state(state: State, n_features: int, columns: np.ndarray | None) -> St
 
     def grown(sums: Sums) -> Sums:
         parts = [
-            np.concatenate([part, np.zeros((n_new, *part.shape[1:]))]) if len(part) else part
+            np.concatenate([part, np.zeros((n_new, *part.shape[1:]), part.dtype)]) if len(part) else part
             for part in sums[:N_SUMMED]
         ]
         return Sums(*parts, *sums[N_SUMMED:])

@@ -15,6 +15,7 @@ import pytest
 
 import fastspml as fs
 from fastspml import learner, stream
+from fastspml.kernels.arguments import N_SUMMED
 
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())
 N_ITERS = {1: 60, 2: 90, 3: 111, 8: 230, 64: 1500}  # by shards: some rounds, the last one cut off in the middle
@@ -43,7 +44,8 @@ def again(model, **params):
 
 def bits(model):
     state = model.state_
-    return state.totals.tobytes(), state.moments.tobytes(), state.violations.tobytes(), state.harmonic, state.work
+    summed = [part.tobytes() for part in state.whole[:N_SUMMED]]
+    return summed, state.violations.tobytes(), state.harmonic, state.work
 
 
 # ---- one shard: the paper's algorithm, as it always was ----
@@ -94,7 +96,9 @@ def test_one_shard_gives_the_bits_that_it_gave_before_there_were_shards():
 
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("projection", ["end", "every", 5])
-@pytest.mark.parametrize(("form", "n_shards"), [("diagonal", 2), ("diagonal", 8), ("diagonal", 64), ("full", 3)])
+@pytest.mark.parametrize(
+    ("form", "n_shards"), [("diagonal", 2), ("diagonal", 8), ("diagonal", 64), ("full", 3), ("factored", 3)]
+)
 def test_threads_do_not_show(tasks, four_threads, form, n_shards, projection, average):
     if form == "full":  # an eigen-projection repeats only on one number of BLAS threads
         projection = "end"
@@ -111,7 +115,9 @@ def test_threads_beyond_the_machines_are_capped(tasks, monkeypatch):
 
 
 @pytest.mark.parametrize("projection", ["end", "every", 5])
-@pytest.mark.parametrize(("form", "n_shards"), [("diagonal", 1), ("diagonal", 2), ("full", 1), ("full", 2)])
+@pytest.mark.parametrize(
+    ("form", "n_shards"), [("diagonal", 1), ("diagonal", 2), ("full", 1), ("full", 2), ("factored", 2)]
+)
 def test_a_look_on_the_way_sees_what_a_shorter_fit_learns(tasks, form, n_shards, projection):
     looks = [1, 3, 34, 36, 40, 41, 77]  # with 2 shards: warm-up to 32, rounds from 32 to 40 to 50
     for model in models(form, n_shards, projection=projection, average=True):
@@ -124,22 +130,22 @@ def test_a_look_on_the_way_sees_what_a_shorter_fit_learns(tasks, form, n_shards,
 
 @pytest.mark.parametrize("chunk_triplets", [1, 20, 100])
 @pytest.mark.parametrize("projection", ["end", "every", 5])
-@pytest.mark.parametrize("n_shards", [1, 3])
-def test_chunks_do_not_show(tasks, monkeypatch, chunk_triplets, projection, n_shards):
-    params = {"n_shards": n_shards, "projection": projection, "average": True}
+@pytest.mark.parametrize(("form", "n_shards"), [("diagonal", 1), ("diagonal", 3), ("factored", 3)])
+def test_chunks_do_not_show(tasks, monkeypatch, chunk_triplets, projection, form, n_shards):
+    params = {"form": form, "n_shards": n_shards, "projection": projection, "average": True}
     expected = [bits(model.fit(tasks)) for model in models(**params)]
     monkeypatch.setattr(stream, "CHUNK_TRIPLETS", chunk_triplets)
     assert [bits(model.fit(tasks)) for model in models(**params)] == expected
 
 
-@pytest.mark.parametrize("form", ["diagonal", "full"])
+@pytest.mark.parametrize("form", ["diagonal", "full", "factored"])
 def test_a_small_buffer_recomputes_the_same(tasks, monkeypatch, form):
     expected = [bits(model.fit(tasks)) for model in models(form, batch_size=40)]
     monkeypatch.setattr(stream, "KEPT_SUBGRADIENTS", 500)
     assert [bits(model.fit(tasks)) for model in models(form, batch_size=40)] == expected
 
 
-@pytest.mark.parametrize("form", ["diagonal", "full"])
+@pytest.mark.parametrize("form", ["diagonal", "full", "factored"])
 @pytest.mark.parametrize("projection", ["end", 5])
 @pytest.mark.parametrize(("n_shards", "stop"), [(1, 3), (3, 20), (3, 53), (3, 56), (3, 60), (3, 62)])
 def test_stopping_and_resuming_does_not_show(
@@ -158,7 +164,7 @@ def test_stopping_and_resuming_does_not_show(
         monkeypatch.undo()
 
 
-@pytest.mark.parametrize("form", ["diagonal", "full"])
+@pytest.mark.parametrize("form", ["diagonal", "full", "factored"])
 def test_a_fit_in_pieces_is_one_fit(tasks, form, tmp_path):
     """Pieces end in the warm-up, at the end of a round, of a shard, and in the middle of one."""
     for model in models(form, 3, average=True, projection=5):
@@ -177,12 +183,12 @@ def test_another_process_gives_the_same_bits(tasks):
         "import hashlib, fastspml as fs\n"
         "nets = fs.synthetic_networks(n_tasks=2, n_nodes=300, n_features=200, words_per_node=20, links_per_node=4)\n"
         "nets = fs.Weighting('tfidf').fit_transform(nets)\n"
-        "model = fs.MTSPML(n_iters=70, shards=2, n_threads=2).fit(nets)\n"
-        "print(hashlib.sha256(model.metric(1).weights.tobytes()).hexdigest())\n"
+        "model = fs.MTSPML(n_iters=70, shards=2, n_threads=2, metric='factored').fit(nets)\n"
+        "print(hashlib.sha256(model.metric(1).weights.tobytes() + model.metric(1).factors.tobytes()).hexdigest())\n"
     )
     got = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
-    model = fs.MTSPML(n_iters=70, shards=2).fit(tasks)
-    assert got == hashlib.sha256(model.metric(1).weights.tobytes()).hexdigest()
+    metric = fs.MTSPML(n_iters=70, shards=2, metric="factored").fit(tasks).metric(1)
+    assert got == hashlib.sha256(metric.weights.tobytes() + metric.factors.tobytes()).hexdigest()
 
 
 def test_batches_beyond_the_longest_prefix_agree(tasks):

@@ -17,6 +17,7 @@ import pytest
 import fastspml as fs
 from fastspml import distributed
 from fastspml.cli import main
+from fastspml.kernels.arguments import N_SUMMED
 
 dask = pytest.importorskip("distributed", reason="the extra 'distributed' is not installed")
 
@@ -60,7 +61,8 @@ def again(model):
 
 def bits(model):
     state = model.state_
-    return state.totals.tobytes(), state.moments.tobytes(), state.violations.tobytes(), state.harmonic, state.work
+    summed = [part.tobytes() for part in state.whole[:N_SUMMED]]
+    return summed, state.violations.tobytes(), state.harmonic, state.work
 
 
 def kill(client, addresses):
@@ -96,6 +98,15 @@ def test_full_metrics(client, tasks, every_round, params):
     for model in models("full", **params):
         expected = bits(model.fit(tasks))
         assert bits(distributed.fit(again(model), tasks, client)) == expected
+
+
+@pytest.mark.parametrize("params", [{}, {"projection": 20, "score": "similarity", "rank": 3}], ids=["end", "20"])
+def test_factored_metrics(client, tasks, every_round, params):
+    for model in models("factored", **params):
+        expected = bits(model.fit(tasks))
+        got = distributed.fit(again(model), tasks, client)
+        assert bits(got) == expected
+        assert np.array_equal(got.metric_for(0).factors, model.metric_for(0).factors)
 
 
 @pytest.mark.parametrize("form", ["diagonal", "full"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -17,7 +19,7 @@ FORMS = ["diagonal", "full"]
 
 
 def matrix_of(metric):
-    return metric.matrix if metric.is_full else np.diag(metric.weights)
+    return metric.submatrix(np.arange(metric.n_features), np.arange(metric.n_features))
 
 
 def assert_close(got, expected):
@@ -64,7 +66,7 @@ def grown(small):
 
 
 @pytest.mark.parametrize("params", [{}, {"projection": "every"}, {"projection": 5, "average": True}])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [*FORMS, "factored"])
 @pytest.mark.parametrize("kind", [fs.SPML, fs.MTSPML])
 def test_going_on_with_the_same_networks_is_one_longer_fit(tasks, kind, form, params, tmp_path):
     params = {"metric": form, "batch_size": BATCH, **params}
@@ -124,6 +126,33 @@ def test_grown_networks_change_s_and_nothing_else(small, grown, form, projection
     assert model.vocabulary_.tolist() == model.metric_.vocabulary.tolist() == order
     assert_close(matrix_of(model.metric_), expected[-1])
     assert model.violations_.tolist() == violations
+
+
+def test_factors_of_new_words_are_those_of_a_fit_that_knew_them(small, grown):
+    """The first factors depend on the seed and the position of a feature alone."""
+    old, order = named(small, [f"w{f}" for f in range(9)]), [*(f"w{f}" for f in range(9)), "new a", "new b"]
+    params = {"metric": "factored", "rank": 3, "step": 0.1, "batch_size": BATCH}
+    got = fs.SPML(n_iters=5, **params).fit(old).partial_fit(grown, n_iters=4)
+    wide = fs.Network(sparse.hstack([small.features, sparse.csr_array((14, 2))]), small.adjacency, vocabulary=order)
+    expected = fs.SPML(n_iters=5, **params).fit(wide).partial_fit(grown, n_iters=4)
+    assert np.array_equal(got.state_.sums.factor_totals, expected.state_.sums.factor_totals)
+    assert np.array_equal(got.metric_.factors, expected.metric_.factors)
+
+
+@pytest.mark.parametrize("project", ["each", "combined"])
+def test_a_task_is_added_to_factors_that_stay_or_move(tasks, project):
+    params = {"metric": "factored", "rank": 3, "step": 0.1, "n_iters": 30, "project": project}
+    begun = fs.MTSPML(**params).fit(tasks[:2])
+    frozen = copy.deepcopy(begun).add_task(tasks[2], 20)
+    assert np.array_equal(frozen.common_metric_.factors, begun.common_metric_.factors)
+    assert np.array_equal(frozen.metric(0).weights, begun.metric(0).weights)
+    assert frozen.task_metrics_[2].weights.any()
+    assert frozen.metric(2).rank == 3
+    moving = copy.deepcopy(begun).add_task(tasks[2], 20, common="moving")
+    assert not np.array_equal(moving.common_metric_.factors, begun.common_metric_.factors)
+    later = copy.deepcopy(frozen).partial_fit(tasks, 5)
+    assert later.n_iters_ == 35
+    assert not np.array_equal(later.common_metric_.factors, begun.common_metric_.factors)
 
 
 def test_new_words_start_from_their_prior(tasks):

@@ -165,7 +165,7 @@ def test_in_another_thread_signals_are_left_alone():
     assert seen == [before]
 
 
-@pytest.mark.parametrize("form", ["diagonal", "full"])
+@pytest.mark.parametrize("form", ["diagonal", "full", "factored"])
 @pytest.mark.parametrize("model", ["SPML", "MTSPML"])
 def test_what_progress_saves_goes_on_with_the_same_bits(networks, tmp_path, monkeypatch, model, form):
     monkeypatch.setattr(stream, "CHUNK_TRIPLETS", 100)
@@ -186,6 +186,7 @@ def test_what_progress_saves_goes_on_with_the_same_bits(networks, tmp_path, monk
     assert np.array_equal(loaded.metric_for(1).diagonal_entries, shorter.metric_for(1).diagonal_entries)
     got = loaded.resume(networks)
     assert np.array_equal(got.state_.totals, expected.state_.totals)
+    assert np.array_equal(got.state_.sums.factor_totals, expected.state_.sums.factor_totals)
     assert np.array_equal(got.violations_, expected.violations_)
     assert got.state_.work == expected.state_.work
 

@@ -1162,7 +1162,7 @@ LEARNERS = {
 
 
 @pytest.mark.parametrize("settings", [{}, {"average": True, "projection": 7}], ids=["plain", "averaged"])
-@pytest.mark.parametrize("form", ["diagonal", "full"])
+@pytest.mark.parametrize("form", ["diagonal", "full", "factored"])
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_a_stopped_fit_goes_on_after_loading_to_the_same_bits(path, networks, monkeypatch, learner, form, settings):
     monkeypatch.setattr("fastspml.stream.CHUNK_TRIPLETS", 10 * 10 * 4)
