@@ -133,7 +133,9 @@ def test_factors_of_new_words_are_those_of_a_fit_that_knew_them(small, grown):
     old, order = named(small, [f"w{f}" for f in range(9)]), [*(f"w{f}" for f in range(9)), "new a", "new b"]
     params = {"metric": "factored", "rank": 3, "step": 0.1, "batch_size": BATCH}
     got = fs.SPML(n_iters=5, **params).fit(old).partial_fit(grown, n_iters=4)
-    wide = fs.Network(sparse.hstack([small.features, sparse.csr_array((14, 2))]), small.adjacency, vocabulary=order)
+    wide = fs.Network(
+        sparse.hstack([small.features, sparse.csr_array((14, 2), dtype=np.float32)]), small.adjacency, vocabulary=order
+    )
     expected = fs.SPML(n_iters=5, **params).fit(wide).partial_fit(grown, n_iters=4)
     assert np.array_equal(got.state_.sums.factor_totals, expected.state_.sums.factor_totals)
     assert np.array_equal(got.metric_.factors, expected.metric_.factors)
