@@ -39,7 +39,7 @@ ALONE = ("Wikipedia, 3 areas",)  # data sets whose tasks are learned alone, too;
 
 def hub_share(scorer: Any, network: fs.Network, nodes: np.ndarray) -> float:
     """Return the largest share of the nodes' lists of ten that one node is in."""
-    scores = scorer.scores(network, nodes)
+    scores = scorer.scores(network, nodes).copy()
     scores[np.arange(len(nodes)), nodes] = -np.inf
     top = np.argsort(-scores, axis=1, kind="stable")[:, :K]
     return float(np.bincount(top.ravel()).max() / len(nodes))

@@ -116,12 +116,58 @@ def test_numbers_of_iterations_are_looked_at_by_default(tasks):
     assert sorted(trial.params["n_iters"] for trial in selection.trials_) == [2, 4, 8, 16, 32]
 
 
-def test_the_default_grid_is_one_of_the_estimators_parameters(tasks):
-    for estimator in (fs.SPML(n_iters=8), fs.MTSPML(n_iters=8)):
-        assert set(selection_module.recommended_grid(estimator)) <= set(estimator.get_params())
-    selection = fs.select(fs.SPML(n_iters=8), tasks, n_folds=2)
-    grid = selection_module.recommended_grid(fs.SPML())
-    assert len(selection.trials_) == 4 * np.prod([len(values) for values in grid.values()])
+def test_the_default_grids_are_of_the_estimators_parameters(tasks):
+    for estimator in (fs.SPML(n_iters=32), fs.MTSPML(n_iters=32)):
+        grids = selection_module.recommended_grid(estimator)
+        assert all(set(grid) <= set(estimator.get_params()) for grid in grids)
+        selection = fs.select(estimator, tasks, n_folds=2)
+        tried = {(trial.params["metric"], trial.params["score"]) for trial in selection.trials_}
+        assert tried == {(form, score) for form in ("diagonal", "factored") for score in ("distance", "similarity")}
+        n_settings = sum(np.prod([len(values) for values in grid.values()]) for grid in grids)
+        n_looks = [sum(trial.params["n_iters"] == n for trial in selection.trials_) for n in (2, 4, 8, 16, 32)]
+        assert n_looks[0] == n_settings  # all of them for a sixteenth of the iterations
+        assert n_looks[1] == n_looks[2] == sum(-(-size // 4) for size in group_sizes(grids))
+        assert n_looks[3] == n_looks[4] == sum(-(-size // 16) for size in group_sizes(grids))
+
+
+def group_sizes(grids):
+    """Return how many settings compete with each other: those of one step."""
+    sizes = []
+    for grid in grids:
+        n_steps = len(grid.get("step", [None]))
+        sizes += [int(np.prod([len(values) for values in grid.values()])) // n_steps] * n_steps
+    return sizes
+
+
+def test_halving_keeps_the_best_of_every_step(tasks):
+    """A setting that is dropped was no better than one that was kept, of the same step and after as many iterations."""
+    grid = {"weighting": ["tfidf"], "metric": ["factored"], "rank": [2], "margin": [0.1, 0.3, 1.0, 3.0, 9.0],
+            "step": [0.001, 0.1], "n_iters": [4, 16, 64]}  # fmt: skip
+    records = []
+    whole = fs.select(fs.SPML(), tasks, grid, n_folds=2, halving=False)
+    got = fs.select(fs.SPML(), tasks, grid, n_folds=2, halving=True, progress=records.append)
+    everything = {str(sorted(trial.params.items())): trial.fold_aucs for trial in whole.trials_}
+    for trial in got.trials_:
+        assert everything[str(sorted(trial.params.items()))] == trial.fold_aucs
+    for step in grid["step"]:
+        kept = {n: {t.params["margin"]: t.auc for t in got.trials_ if (t.params["n_iters"], t.params["step"]) == (n, step)}
+                for n in (4, 16, 64)}  # fmt: skip
+        assert [len(kept[n]) for n in (4, 16, 64)] == [5, 2, 1]
+        dropped = [auc for margin, auc in kept[4].items() if margin not in kept[16]]
+        assert max(dropped) <= min(kept[4][margin] for margin in kept[16])
+        best = {margin: max(kept[4][margin], kept[16][margin]) for margin in kept[16]}
+        assert best[next(iter(kept[64]))] == max(best.values())
+    assert got.is_complete_
+    assert records[-1].n_done == records[-1].n_fits == 2 * 2 * (5 + 2 + 1)
+    assert rows(got) == rows(fs.select(fs.SPML(), tasks, grid, n_folds=2, halving=True, n_threads=1))
+
+
+def test_halving_stops_between_rungs(tasks):
+    grid = {"weighting": ["tfidf"], "reg": [0.1, 0.01, 1e-3, 1e-4], "n_iters": [4, 16, 64]}
+    got = fs.select(fs.SPML(), tasks, grid, n_folds=2, halving=True, progress=lambda record: record.n_done >= 8)
+    assert not got.is_complete_
+    assert len(got.trials_) == 4
+    assert {trial.params["n_iters"] for trial in got.trials_} == {4}
 
 
 def test_the_estimator_given_is_not_changed(tasks):
