@@ -195,7 +195,7 @@ class _Change(NamedTuple):
 
     def applied(self, before: Sums, counters: np.ndarray, harmonic: np.ndarray) -> Sums:
         """Return the sums after the change."""
-        return Sums(*map(_changed, before, self.parts), counters, harmonic)
+        return Sums._make([*map(_changed, before, self.parts), counters, harmonic])
 
 
 def _changes(before: np.ndarray, after: np.ndarray) -> Any:

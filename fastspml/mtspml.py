@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -170,7 +171,7 @@ class MTSPML(GrowingLearner):
         before = self.state_
         totals = np.zeros((len(before.sums.totals), 2))
         if is_frozen:
-            common = self.common_metric_
+            common: Any = self.common_metric_
             totals[:, 0] = pack(common.block) if isinstance(common, FullMetric) else common.weights
             state = new_state(totals, 1, False, before.columns)
         else:

@@ -84,6 +84,7 @@ def render(known: Mapping[str, Any]) -> str:
     tasks = known["tasks"]
     subject = f"{len(tasks)} tasks" if len(tasks) > 1 else tasks[0]["name"]
     sections = [_data_section(known), *_quality_sections(known), _training_section(known), _words_section(known)]
+    sections += _similar_section(known)
     return PAGE.substitute(
         title=escape(f"{known['model']} on {subject}"),
         style=plots.page_style() + PAGE_STYLE,
@@ -222,6 +223,13 @@ def _words_section(known: Mapping[str, Any]) -> str:
     return _section("The words that matter", says, f'<div class="words">{"".join(tables)}</div>')
 
 
+def _similar_section(known: Mapping[str, Any]) -> list[str]:
+    rows = [[part["word"], ", ".join(part["similar"])] for part in known.get("similar", [])]
+    says = "The words with the largest weights, each with the words that link nodes nearly as well as itself would."
+    table = f'<div class="settings">{_table(["word", "similar words"], rows)}</div>'
+    return [_section("Words that the model treats as similar", says, table)] if rows else []
+
+
 def _nodes_section(known: Mapping[str, Any]) -> list[str]:
     parts = []
     for task in known["tasks"]:
@@ -232,7 +240,8 @@ def _nodes_section(known: Mapping[str, Any]) -> list[str]:
     says = (
         "Hidden nodes with the highest (full line) and the lowest AUC (dashed line), and the words they have in common "
         "with the nearest true link; for the worst also with the nearest node that is no link: the words that misled. "
-        "A place is the rank among all other nodes; in brackets stands how much a word takes off the distance."
+        "A place is the rank among all other nodes; in brackets is how much a word, or a word of one node with a word "
+        "of the other, takes off the distance."
     )
     return [_section("Best and worst predicted nodes", says, *parts)] if parts else []
 

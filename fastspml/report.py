@@ -17,7 +17,7 @@ import numpy as np
 from fastspml.baselines import CosineTfidf, Euclid, Popularity
 from fastspml.evaluate import LinkQuality, hidden_quality, learned_metrics, link_quality, metric_of
 from fastspml.leaks import check_leaks
-from fastspml.metric import Metric
+from fastspml.metric import FactoredMetric, Metric
 from fastspml.mtspml import MTSPML
 from fastspml.network import Network, Networks, as_networks, split_at
 from fastspml.page import render
@@ -25,6 +25,7 @@ from fastspml.scoring import NodeScores, blocks
 
 HITS_AT = 10
 TOP_WORDS = 15
+SIMILAR_WORDS = 12  # shown with those that a factored metric treats as similar
 SHARED_WORDS = 5  # named where two nodes are compared
 LISTED_LINKS = 6  # of a node
 SHOWN_NODES = 3  # best and worst predicted of every task
@@ -119,6 +120,7 @@ def facts(
         "hits_at": HITS_AT,
         "convergence": _convergence(model, networks),
         "words": [{"name": name, "words": _top_words(metric)} for name, metric in learned_metrics(model)],
+        "similar": _similar_words(learned_metrics(model)[0][1]),
     }
     if hidden is None:
         return known
@@ -203,6 +205,19 @@ def _top_words(metric: Metric) -> list[dict[str, Any]]:
     return [{"word": _word(f), "weight": float(weight)} for f, weight in metric.top_features(TOP_WORDS) if weight > 0]
 
 
+def _similar_words(metric: Metric) -> list[dict[str, Any]]:
+    """Return the words that a factored metric weighs most, each with those it treats as similar; else nothing."""
+    if not isinstance(metric, FactoredMetric):
+        return []
+    words = metric.top_features(SIMILAR_WORDS).feature.tolist()
+    return [{"word": _word(f), "similar": [_word(g) for g in metric.similar_features(f, 6).feature]} for f in words]
+
+
+def _pair(feature: Any, other: Any) -> str:
+    """Return the name of a feature of one node and one of another that link them; once if it is the same."""
+    return _word(feature) if feature == other else f"{_word(feature)} with {_word(other)}"
+
+
 def _word(feature: Any) -> str:
     return feature if isinstance(feature, str) else f"feature {feature}"
 
@@ -264,12 +279,11 @@ def _node_facts(scorer: NodeScores, network: Network, node: int, auc: float) -> 
     links, others = (np.flatnonzero(mask)[np.argsort(scores[mask], kind="stable")] for mask in (is_link, is_other))
 
     def compared(other: int) -> dict[str, Any]:
-        records = scorer.metric.explain(network.subset([node]), network.subset([other]))
-        shared = sorted(records[records.shared > 0], key=lambda record: -record.shared)[:SHARED_WORDS]
+        pairs = scorer.metric.explain_pairs(network.subset([node]), network.subset([other]), SHARED_WORDS)
         return {
             "node": str(network.nodes[other]),
             "place": 1 + int(np.count_nonzero(scores[is_link | is_other] < scores[other])),
-            "shared": [{"word": _word(record.feature), "shared": float(record.shared)} for record in shared],
+            "shared": [{"word": _pair(f, g), "shared": float(shared)} for f, g, shared in pairs if shared > 0],
         }
 
     return {

@@ -125,9 +125,9 @@ def select(
     networks : Network or list of Network
         What may be learned from. Nodes that are to test the result must not be among it.
     grid : mapping of parameter names to lists of values, or a list of such mappings
-        All combinations are tried. None takes `recommended_grid`, by successive halving. Numbers of iterations, ``n_iters``, cost nothing: the
-        largest is fitted and looked at on the way. Without them the estimator's n_iters is, and after half, a quarter,
-        an eighth and a sixteenth of it.
+        All combinations are tried. None takes `recommended_grid`, by successive halving. Numbers of iterations,
+        ``n_iters``, cost nothing: the largest is fitted and looked at on the way. Without them the estimator's n_iters
+        is, and a half, a quarter, an eighth and a sixteenth of it.
     n_folds : int
         A node is held out once, in all tasks at the same time.
     n_random : int, optional
@@ -164,9 +164,7 @@ def select(
     else:
         runner = _on_cluster(client, estimator, folds)
     is_halving = isinstance(estimator, Learner) and (grid is None if halving is None else halving)
-    trials, is_complete = _try_all(
-        runner, settings, len(folds.usable), RUNGS if is_halving else ALL_AT_ONCE, progress
-    )
+    trials, is_complete = _try_all(runner, settings, len(folds.usable), RUNGS if is_halving else ALL_AT_ONCE, progress)
     if not trials:
         raise ValueError("selection was interrupted before any setting had been fitted on all folds.")
     best = _choose(trials, one_standard_error)
@@ -186,10 +184,10 @@ def recommended_grid(estimator: Any) -> list[dict[str, list[Any]]]:
 # Found by cross-validation on Debian packages, Cora and CiteSeer (python -m bench.paper recipe tells what each part is
 # worth): tf-idf weights, and a metric pulled to the identity, so that learning starts from the cosine and goes no
 # farther than the links ask for. MT-SPML keeps only the sums positive semidefinite.
-_SCORES = {"score": ["distance", "similarity"], "margin": [1 / 3, 1.0]}
-_FACTORS = {"metric": ["factored"], "step": [0.005, 0.02], "rank": [16, 64]}
-_SPML = {"weighting": ["tfidf"], "prior": ["identity"]}
-_MTSPML = {"weighting": ["tfidf"], "project": ["combined"]}
+_SCORES: dict[str, list[Any]] = {"score": ["distance", "similarity"], "margin": [1 / 3, 1.0]}
+_FACTORS: dict[str, list[Any]] = {"metric": ["factored"], "step": [0.005, 0.02], "rank": [16, 64]}
+_SPML: dict[str, list[Any]] = {"weighting": ["tfidf"], "prior": ["identity"]}
+_MTSPML: dict[str, list[Any]] = {"weighting": ["tfidf"], "project": ["combined"]}
 RECOMMENDED: dict[type, list[dict[str, list[Any]]]] = {
     SPML: [
         _SPML | _SCORES | {"metric": ["diagonal"], "reg": [1e-1, 1e-2, 1e-3, 1e-4]},

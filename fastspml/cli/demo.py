@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastspml.cli.explain import print_words
+from fastspml.cli.explain import print_similar, print_words
 from fastspml.cli.output import print_json, print_table, progress_shower, say
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ COMMON: dict[str, Any] = {"weighting": "tfidf", "margin": 1 / 3, "n_iters": 20_0
 SINGLE: dict[str, Any] = {**COMMON, "prior": "identity", "reg": 1e-2}
 POOLED: dict[str, Any] = {**COMMON, "prior": "identity", "reg": 1e-3}
 MULTI: dict[str, Any] = {**COMMON, "common_reg": 1e-2, "task_reg": 1e-2, "project": "combined"}
+FACTORED: dict[str, Any] = {
+    "weighting": "tfidf", "metric": "factored", "step": 0.005, "margin": 1.0, "n_iters": 20_000, "common_reg": 1e-3,
+    "task_reg": 1e-3, "project": "combined",
+}  # fmt: skip
 
 # With --synthetic: networks of which it is known what makes their nodes link.
 PLANTED: dict[str, Any] = {"n_tasks": 3, "n_nodes": 500, "n_features": 2000, "words_per_node": 40, "links_per_node": 5}
@@ -91,14 +95,15 @@ def compare(networks: list[Network], seed: int) -> tuple[dict[str, Any], MTSPML]
     say(f"{len(networks)} tasks, {sum(network.n_nodes for network in networks):,} nodes, {n_hidden:,} of them hidden")
     for sentence in check_leaks(training, [split.test for split in splits]):
         say(sentence)
-    model: Any = MTSPML(**MULTI)
+    model: Any = MTSPML(**FACTORED)
     methods: dict[str, Any] = {
         "Euclid": Euclid("l1"),
         "popularity": Popularity(),
         "cosine tf-idf": CosineTfidf(),
         "ST-SPML": SingleTaskSPML(**SINGLE),
         "U-SPML": SPML(**POOLED),
-        "MT-SPML": model,
+        "MT-SPML": MTSPML(**MULTI),
+        "MT-SPML, factored": model,
     }
     rows = []
     for name, method in methods.items():
@@ -121,7 +126,7 @@ def _figure(results: dict[str, Any]) -> str:
 
     label = "AUC of the links of hidden nodes (bar: mean over tasks, mark: one task)"
     rows = [(row["method"], row["auc"]) for row in results["methods"]]
-    ours = [name for name, _ in rows if name.endswith("SPML")]
+    ours = [name for name, _ in rows if "SPML" in name]
     return plots.standalone(plots.by_method(rows, results["tasks"], "AUC by method", label, ours))
 
 
@@ -141,8 +146,11 @@ def _show(results: dict[str, Any], model: MTSPML) -> None:
         [[row["method"], *row["auc"], row["mean"]] for row in results["methods"]],
         header=["", *results["tasks"], "mean"],
     )
-    print("\nwords that MT-SPML weighs most, in all tasks and in each one:\n")
-    print_words({title: metric.top_features(10) for title, metric in learned_metrics(model)})
+    metrics = learned_metrics(model)
+    print("\nwords that factored MT-SPML weighs most, in all tasks and in each one:\n")
+    print_words({title: metric.top_features(10) for title, metric in metrics})
+    print("\nthe first of them, each with the words that the model treats as similar:\n")
+    print_similar(metrics[0][1], 10)
     if "planted_correlation" in results:
         values = ", ".join(f"{value:.2f}" for value in results["planted_correlation"])
         print(f"\ncorrelation of the learned with the planted weights, task by task: {values}")

@@ -8,9 +8,8 @@ features f of its nodes, with
 
 The state is two sums: S, of these rows, and G, of their mean squares. AdaGrad in dual-averaging form gives
 F_f = F0_f + step S_f / sqrt(G_f + EPSILON). F itself is not kept: its rows are S_f times a step size per feature, plus
-F0_f, whose entries are 0.1 / sqrt(rank) with random signs, made from a hash when they are needed. That halves the memory
-that a triplet reads and writes. Rows of S are padded with zeros to whole cache lines; the compiler vectorises the loops
-over factors k.
+F0_f, whose entries are 0.1 / sqrt(rank) with random signs from a hash. That halves the memory that a triplet reads and
+writes. Rows of S are padded with zeros to whole cache lines; the compiler vectorises the loops over factors k.
 """
 
 from __future__ import annotations
