@@ -196,7 +196,7 @@ def test_tasks_over_the_same_nodes(network):
 @pytest.mark.parametrize(
     ("params", "sentence"),
     [
-        ({"metric": "round"}, "metric must be 'diagonal' or 'full', got 'round'"),
+        ({"metric": "round"}, "metric must be 'diagonal', 'full' or 'factored', got 'round'"),
         ({"margin": 0}, "margin must be a positive number, got 0"),
         ({"margin": np.nan}, "margin must be a positive number"),
         ({"n_iters": 0}, "n_iters must be a positive integer, got 0"),
@@ -245,9 +245,9 @@ def test_mistakes_cost_a_sentence(network, networks):
         fs.SPML().objective(network)
     with pytest.raises(ValueError, match="it can continue with those only"):
         fs.MTSPML(n_iters=2).fit(networks).resume(networks[:2])
-    for changed in ({"metric": "full"}, {"average": True}):
+    for changed in ({"metric": "full"}, {"average": True}, {"metric": "factored"}):
         with pytest.raises(
-            ValueError, match="metric, average and the number of tasks cannot change when training continues"
+            ValueError, match="metric, rank, average and the number of tasks cannot change when training continues"
         ):
             fs.SPML(n_iters=2).fit(network).set_params(n_iters=4, **changed).resume(network)
     with pytest.raises(ValueError, match="has done 2 iterations already, more than n_iters=1"):

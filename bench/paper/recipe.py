@@ -1,7 +1,7 @@
 """Which ingredients make fastspml's recipe: each is taken out in turn, by cross-validation alone.
 
-On Debian (training nodes of the first split; MT-SPML), Cora and CiteSeer (all nodes; SPML). Regularisation and number
-of iterations are selected for every variant. Wikipedia's areas and the circles had no part in choosing the recipe.
+On Debian (training nodes of the first split; MT-SPML), Cora and CiteSeer (all nodes; SPML). All other parameters and
+the number of iterations are selected for every variant, as `fs.select` does by default. Wikipedia's areas and the circles had no part in choosing the recipe.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bench.machine import write_results
 from bench.paper import data, tables
 from bench.paper.protocol import TEST_SIZE, Plan, Tell, teller
 from fastspml import MTSPML, SPML, Network, select, split_networks
-from fastspml.selection import RECOMMENDED
+from fastspml.selection import recommended_grid
 
 N_FOLDS = 3
 
@@ -24,19 +24,29 @@ MARGINS = [1e-2, 1e-1, 1.0]
 
 VARIANTS: dict[str, dict[str, list[Any]]] = {
     "the recipe": {},
+    "diagonal metrics only": {"metric": ["diagonal"]},
+    "distance only": {"score": ["distance"]},
+    "similarity only": {"score": ["similarity"]},
+    "rank 16": {"rank": [16]},
+    "rank 64": {"rank": [64]},
+    "step 0.005": {"step": [0.005]},
+    "step 0.02": {"step": [0.02]},
+    "margin 1": {"margin": [1.0]},
+    "margin 1/3": {"margin": [1 / 3]},
     "plain counts": {"weighting": ["none"], "margin": MARGINS},
     "counts scaled to sum 1": {"weighting": ["l1"], "margin": MARGINS},
-    "rows of length 1 without idf": {"weighting": ["l2"], "margin": MARGINS},
+    "rows of length 1 without idf": {"weighting": ["l2"]},
     "present or absent": {"weighting": ["binary"], "margin": MARGINS},
     "pulled to zero": {"prior": ["zero"]},
-    "margin 1": {"margin": [1.0]},
-    "margin 0.03": {"margin": [0.03]},
     "parts projected one by one": {"project": ["each"]},
-    "projected in every iteration": {"projection": ["every"]},
-    "never projected": {"projection": ["never"]},
-    "iterates averaged": {"average": [True]},
-    "stronger and weaker regularisation too": {"reg": [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]},
 }
+
+
+def changed_grid(estimator: Any, changes: dict[str, list[Any]]) -> list[dict[str, list[Any]]]:
+    """Return the default grids with some values exchanged; a form that is changed away is left out."""
+    grids = [grid | {key: changes[key] for key in changes if key in grid} for grid in recommended_grid(estimator)]
+    forms = changes.get("metric")
+    return [grid for grid in recommended_grid(estimator) if grid["metric"] == forms] if forms else grids
 
 
 def cases() -> dict[str, tuple[Any, Sequence[Network]]]:
@@ -59,7 +69,7 @@ def run(plan: Plan, folder: Path, tell: Tell) -> None:
                 continue
             started = time.perf_counter()
             selection = select(
-                estimator.set_params(n_iters=plan.n_iters), networks, RECOMMENDED[type(estimator)] | changes, N_FOLDS,
+                estimator, networks, changed_grid(estimator, changes), N_FOLDS, halving=True,
                 progress=teller(f"{data_name}, {variant}", tell),
             )  # fmt: skip
             seconds = time.perf_counter() - started
@@ -81,7 +91,7 @@ def page(rows: Sequence[dict[str, Any]]) -> str:
     return f"""# What the recipe's ingredients are worth
 
 Made by `python -m bench.paper recipe`: AUC of held-out nodes in {N_FOLDS}-fold cross-validation; one ingredient is
-changed at a time, regularisation and iterations are selected anew for each.
+changed at a time, everything else is selected anew for each, from the default grid and by successive halving.
 
 {tables.markdown(["", *names], lines)}
 """
