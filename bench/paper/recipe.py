@@ -1,7 +1,8 @@
 """Which ingredients make fastspml's recipe: each is taken out in turn, by cross-validation alone.
 
 On Debian (training nodes of the first split; MT-SPML), Cora and CiteSeer (all nodes; SPML). All other parameters and
-the number of iterations are selected for every variant, as `fs.select` does by default. Wikipedia's areas and the circles had no part in choosing the recipe.
+the number of iterations are selected for every variant, as `fs.select` does by default. Wikipedia's areas and the
+circles had no part in choosing the recipe.
 """
 
 from __future__ import annotations

@@ -63,6 +63,8 @@ CASES = {
     "Wikipedia, diagonal": Case("Wikipedia", is_quick=True),
     "Wikipedia, full": Case("Wikipedia", "full", is_quick=True),
     "Debian packages": Case("Debian packages", is_quick=True),
+    "Debian packages, factored": Case("Debian packages", "factored", is_quick=True),
+    "200,000 x 100,000 x 60, factored": Case("200,000 x 100,000 x 60", "factored"),
     "Debian packages, batch 100": Case("Debian packages", batch_size=100),
     "Debian packages, batch 1000": Case("Debian packages", batch_size=1000, is_quick=True),
     "Coauthor physics": Case("Coauthor physics"),

@@ -203,6 +203,136 @@ u64 run(const Network *net, u64 seed, u64 batch, u64 n_iters, double reg, double
     return n_violated;
 }
 
+/* ---- factored metrics: M = diag(w) + F F', F_f = F0_f + step S_f / sqrt(G_f + EPSILON); see kernels/factored.py ---- */
+
+#define EPSILON 1e-12
+#define FIRST_NORM 0.1
+#define SIGN_KEY 0xD1B54A32D192ED03ull
+
+typedef struct {
+    u64 rank, width;
+    double step;
+    u64 key;
+    float size;
+    float *totals; /* S, (n_features, width) */
+    double *squares; /* G */
+    float *step_sizes;
+} Factors;
+
+/* e = F'x of a row. */
+INLINE void embed(const Network *net, u64 row, const Factors *factors, float *restrict embedding) {
+    u64 width = factors->width;
+    for (u64 k = 0; k < width; k++) embedding[k] = 0;
+    for (u64 p = net->indptr[row]; p < net->indptr[row + 1]; p++) {
+        u64 f = net->entries[p].word;
+        float x = net->entries[p].value, scaled = x * factors->step_sizes[f], size = factors->size * x;
+        const float *restrict total = factors->totals + f * width;
+        for (u64 first = 0; first < width; first += 32) {
+            u32 bits = (u32)(mix(factors->key + ((f << 32) + first + 1) * SIGN_KEY) >> 32);
+            u32 n = width - first < 32 ? (u32)(width - first) : 32;
+            for (u32 k = 0; k < n; k++)
+                embedding[first + k] += scaled * total[first + k] + ((bits >> k) & 1 ? size : -size);
+        }
+    }
+    for (u64 k = factors->rank; k < width; k++) embedding[k] = 0;
+}
+
+INLINE double mean_square(const float *vector, u64 width, u64 rank) {
+    double sums[4] = {0.0, 0.0, 0.0, 0.0};
+    for (u64 k = 0; k < width; k += 4)
+        for (u64 c = 0; c < 4; c++) sums[c] += (double)vector[k + c] * (double)vector[k + c];
+    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) / (double)rank;
+}
+
+INLINE double gap_factors(const float *restrict e, u64 width) {
+    const float *e_i = e, *e_j = e + width, *e_l = e + 2 * width;
+    double sums[4] = {0.0, 0.0, 0.0, 0.0};
+    for (u64 k = 0; k < width; k += 4)
+        for (u64 c = 0; c < 4; c++) {
+            double linked = e_l[k + c], unlinked = e_j[k + c];
+            sums[c] += (linked - unlinked) * (1.0 * (linked + unlinked) - 2.0 * (double)e_i[k + c]);
+        }
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+INLINE void add_factors(const Network *net, u64 row, const Factors *factors, const float *restrict direction) {
+    u64 width = factors->width;
+    double square = mean_square(direction, width, factors->rank);
+    for (u64 p = net->indptr[row]; p < net->indptr[row + 1]; p++) {
+        u64 f = net->entries[p].word;
+        double x = net->entries[p].value;
+        float scaled = (float)x;
+        float *restrict total = factors->totals + f * width;
+        for (u64 k = 0; k < width; k++) total[k] += scaled * direction[k];
+        factors->squares[f] += 1.0 * x * x * square;
+        factors->step_sizes[f] = (float)(factors->step / __builtin_sqrt(factors->squares[f] + EPSILON));
+    }
+}
+
+/* As `run`, for a factored metric ranked by distance; factor_totals (n_features, width) and squares start at zero. */
+u64 run_factored(const Network *net, u64 seed, u64 batch, u64 n_iters, double reg, double margin, double start,
+                 double prior, u64 longest, double *totals, u64 rank, u64 width, double step, float *factor_totals,
+                 double *squares) {
+    float *doubled = calloc(net->n_features, sizeof(float)), *step_sizes = malloc(net->n_features * sizeof(float));
+    float *embeddings = aligned_alloc(LINE, batch * 3 * width * sizeof(float));
+    double *grads = malloc(batch * 2 * longest * sizeof(double)), share = 1.0 / (double)batch;
+    unsigned char *is_violated = malloc(batch);
+    Triplet *drawn[2] = {malloc(batch * sizeof(Triplet)), malloc(batch * sizeof(Triplet))};
+    Factors factors = {rank, width, step, mix(seed ^ SIGN_KEY), (float)(FIRST_NORM / __builtin_sqrt((double)rank)),
+                       factor_totals, squares, step_sizes};
+    u64 n_violated = 0;
+    for (u64 f = 0; f < net->n_features; f++) step_sizes[f] = (float)(step / __builtin_sqrt(squares[f] + EPSILON));
+    draw_batch(net, seed, 1, batch, drawn[1]);
+    for (u64 t = 1; t <= n_iters; t++) {
+        const Triplet *triplets = drawn[t % 2], *next = drawn[(t + 1) % 2];
+        double scale = t == 1 ? 0.0 : 1.0 / (reg * (double)(t - 1)), p = t == 1 ? start : prior;
+        u64 at = 0;
+        draw_batch(net, seed, t + 1, batch, drawn[(t + 1) % 2]);
+        for (u64 b = 0; b < batch; b++) {
+            u64 ahead = b + ROWS_AHEAD;
+            if (ahead < batch)
+                ask_rows(net, &triplets[ahead]);
+            else if (ahead - batch < batch)
+                ask_rows(net, &next[ahead - batch]);
+            u64 i = triplets[b].i, j = triplets[b].j, l = triplets[b].l, first = net->indptr[i], last = net->indptr[i + 1];
+            u64 n_linked = net->indptr[l + 1] - net->indptr[l], n_unlinked = net->indptr[j + 1] - net->indptr[j];
+            for (u64 q = first; q < last; q++) doubled[net->entries[q].word] = 2 * net->entries[q].value;
+            double gap = walk(net, l, totals, p, scale, doubled, grads + at);
+            gap -= walk(net, j, totals, p, scale, doubled, grads + at + n_linked);
+            for (u64 q = first; q < last; q++) doubled[net->entries[q].word] = 0;
+            float *e = embeddings + b * 3 * width;
+            embed(net, i, &factors, e);
+            embed(net, j, &factors, e + width);
+            embed(net, l, &factors, e + 2 * width);
+            gap += gap_factors(e, width);
+            is_violated[b] = gap + margin > 0.0;
+            if (is_violated[b]) at += n_linked + n_unlinked;
+        }
+        at = 0;
+        for (u64 b = 0; b < batch; b++) {
+            if (!is_violated[b]) continue;
+            n_violated++;
+            u64 i = triplets[b].i, j = triplets[b].j, l = triplets[b].l;
+            add(net, l, -share, grads + at, totals);
+            at += net->indptr[l + 1] - net->indptr[l];
+            add(net, j, share, grads + at, totals);
+            at += net->indptr[j + 1] - net->indptr[j];
+            float *e_i = embeddings + b * 3 * width, *e_j = e_i + width, *e_l = e_j + width;
+            for (u64 k = 0; k < width; k++) {
+                float anchor = e_i[k], unlinked = e_j[k], linked = e_l[k];
+                e_i[k] = (linked - unlinked) + (linked - unlinked);
+                e_j[k] = (unlinked - anchor) + (unlinked - anchor);
+                e_l[k] = (anchor - linked) + (anchor - linked);
+            }
+            add_factors(net, i, &factors, e_i);
+            add_factors(net, l, &factors, e_l);
+            add_factors(net, j, &factors, e_j);
+        }
+    }
+    free(doubled), free(step_sizes), free(embeddings), free(grads), free(is_violated), free(drawn[0]), free(drawn[1]);
+    return n_violated;
+}
+
 /* The nonzeros of x_row - x_other, sorted, to features and values; returns how many. */
 INLINE u64 difference(const Network *net, u64 row, u64 other, u32 *features, double *values) {
     u64 p = net->indptr[row], p_end = net->indptr[row + 1], r = net->indptr[other], r_end = net->indptr[other + 1], n = 0;

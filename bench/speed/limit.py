@@ -14,6 +14,7 @@ import numpy as np
 
 from fastspml import SPML, Network
 from fastspml.kernels.rows import Apart
+from fastspml.problem import factor_width
 from fastspml.stack import side_by_side
 
 SOURCE = Path(__file__).with_name("limit.c")
@@ -40,7 +41,7 @@ def library() -> ctypes.CDLL:
         target = Path(folder) / "limit.so"
         subprocess.run(["gcc", *FLAGS, str(SOURCE), "-o", str(target)], check=True)
         built = ctypes.CDLL(str(target))  # stays when the file is gone
-    built.run.restype = built.run_full.restype = ctypes.c_uint64
+    built.run.restype = built.run_full.restype = built.run_factored.restype = ctypes.c_uint64
     built.random_access.restype = built.stream.restype = ctypes.c_double
     return built
 
@@ -63,17 +64,33 @@ class LimitSPML:
             64 * len(self._stack.marks),
         )  # fmt: skip
         self._longest = int(np.diff(self._stack.indptr.view(np.int64)).max())
-        self._run = library().run if metric == "diagonal" else library().run_full
+        self._metric = metric
+        self._run = {"diagonal": library().run, "full": library().run_full, "factored": library().run_factored}[metric]
 
     def fit(
-        self, n_iters: int, reg: float, margin: float = 1.0, batch_size: int = 10, prior: float = 0.0, seed: int = 0
+        self,
+        n_iters: int,
+        reg: float,
+        margin: float = 1.0,
+        batch_size: int = 10,
+        prior: float = 0.0,
+        seed: int = 0,
+        rank: int = 32,
+        step: float = 0.005,
     ) -> tuple[np.ndarray, int]:
-        """Return the totals and how many triplets were violated."""
+        """Return the totals and how many triplets were violated; those of factors are in `factor_totals`."""
         totals = np.zeros(self._n_entries)
         whole, number = ctypes.c_uint64, ctypes.c_double
+        more = []
+        if self._metric == "factored":
+            width = factor_width(rank)
+            self.factor_totals = np.zeros((self._n_entries, width), dtype=np.float32)
+            squares = np.zeros(self._n_entries)
+            pointers = [ctypes.c_void_p(array.ctypes.data) for array in (self.factor_totals, squares)]
+            more = [whole(rank), whole(width), number(step), *pointers]
         n_violated = self._run(
             ctypes.byref(self._struct), whole(seed), whole(batch_size), whole(n_iters), number(reg), number(margin),
-            number(1.0), number(prior), whole(self._longest), ctypes.c_void_p(totals.ctypes.data),
+            number(1.0), number(prior), whole(self._longest), ctypes.c_void_p(totals.ctypes.data), *more,
         )  # fmt: skip
         return totals, n_violated
 
