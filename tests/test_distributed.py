@@ -237,13 +237,14 @@ def test_the_digest_covers_all_sources(tmp_path, monkeypatch):
     assert len(digests) == 4
 
 
-def test_a_cluster_that_cannot_pay_is_said_so_and_costs_little(client, tasks):
+def test_a_cluster_that_cannot_pay_is_said_so_and_costs_little(client, tasks, monkeypatch):
     with pytest.raises(ValueError, match="a fit with shards=1 cannot be run on a cluster; set shards to 8"):
         distributed.fit(fs.SPML(n_iters=50), tasks, client)
     model = fs.SPML(n_iters=40, shards=3)
     expected = bits(model.fit(tasks))
     with pytest.warns(UserWarning, match="nothing to do: all 40 iterations are needed before the first round"):
         assert bits(distributed.fit(again(model), tasks, client)) == expected
+    monkeypatch.setattr(distributed, "EXCHANGE_S", 1e6)
     model = fs.SPML(n_iters=200, shards=3)
     expected = bits(model.fit(tasks))
     with pytest.warns(UserWarning, match=r"nothing to do: the fit takes about \d+\.\d s in this process"):
@@ -307,7 +308,7 @@ def test_a_cluster_of_this_machine_from_the_command_line(file, tmp_path):
         "--networks",
         str(file),
         "--n-iters",
-        "60",
+        "30",
         "--shards",
         "2",
         "--dask",
@@ -318,7 +319,7 @@ def test_a_cluster_of_this_machine_from_the_command_line(file, tmp_path):
     got = subprocess.run([sys.executable, "-m", "fastspml", "train", *arguments], capture_output=True, text=True)
     assert got.returncode == 0, got.stderr
     training = [split.train for split in fs.split_networks(fs.read_networks(file), 0.2, 0)]
-    assert bits(fs.load_model(tmp_path / "run" / "model.h5")) == bits(fs.MTSPML(n_iters=60, shards=2).fit(training))
+    assert bits(fs.load_model(tmp_path / "run" / "model.h5")) == bits(fs.MTSPML(n_iters=30, shards=2).fit(training))
     assert "the workers of the cluster have nothing to do" in got.stderr
 
 
