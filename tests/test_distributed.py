@@ -171,6 +171,43 @@ def test_stopped_on_a_cluster_and_resumed_anywhere(client, tasks, tmp_path, ever
         assert bits(distributed.resume(fs.load_model(tmp_path / f"{number}.h5"), tasks, client)) == expected
 
 
+def test_tasks_are_large_first_and_single_shards_last():
+    def sizes(n_shards, n_slots, most=99.0):
+        groups = list(distributed._groups(range(n_shards), n_slots, most))
+        assert [shard for group in groups for shard in group] == list(range(n_shards))
+        return [len(group) for group in groups]
+
+    assert sizes(16, 2) == [4, 3, 3, 2, 1, 1, 1, 1]
+    assert sizes(16, 2, most=2.7) == [2, 2, 2, 2, 2, 2, 1, 1, 1, 1]
+    assert sizes(5, 8) == sizes(5, 2, most=0.1) == [1] * 5
+    assert sizes(3, 0) == [3]  # no worker is there yet
+
+
+@pytest.mark.parametrize(
+    ("limit", "n_tasks"), [({}, 8), ({"TASK_S": 0.0}, 16), ({"TASK_BYTES": 2 * 90 * 8}, 10)], ids=["", "time", "bytes"]
+)
+def test_a_task_has_so_much_time_and_so_many_bytes_of_totals(tasks, every_round, monkeypatch, limit, n_tasks):
+    """Counted in a round of 16 shards, for two workers."""
+    submitted = []
+    plain = distributed._Driver._submit
+
+    def submit(self, start, shards):
+        self.iteration_s = 1e-9  # whatever was measured
+        submitted.append(shards)
+        return plain(self, start, shards)
+
+    for name, value in limit.items():
+        monkeypatch.setattr(distributed, name, value)
+    monkeypatch.setattr(distributed._Driver, "_submit", submit)
+    model = fs.SPML(n_iters=400, shards=16)
+    expected = bits(model.fit(tasks))
+    with distributed.cluster("local:2") as client:
+        assert bits(distributed.fit(again(model), tasks, client)) == expected
+    second = [group for group in submitted if group[0].start >= 320]
+    assert sum(len(group) for group in second) == 16
+    assert len(second) == n_tasks
+
+
 def test_what_travels_is_what_changed():
     before = np.arange(100.0).reshape(50, 2)
     after = before.copy()
