@@ -25,6 +25,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -54,8 +55,9 @@ logger = logging.getLogger(__name__)
 
 EXCHANGE_S = 0.005  # of the driver for every shard, and
 EXCHANGE_BYTES_PER_S = 1e8  # for what a shard sends back; both measured on loopback (bench.distributed)
-TASK_S = 1.0  # of shards that a task runs one after the other, and
-TASK_BYTES = 2**24  # of their totals, at most: a task costs processors about 8 ms beside its shards
+TASKS_PER_SLOT = 4  # in a round, for every thread: each costs about 8 ms of processor time beside its shards
+TASK_S = 1.0  # of shards that a task runs one after the other, at most, and
+TASK_BYTES = 2**24  # of their totals
 PATIENCE_S = 10.0  # to wait for a task, or
 PATIENCE = 4  # times as long as its shards take, before the driver runs them itself
 KEPT_RUNS = 2  # fits that a worker keeps the networks of
@@ -452,12 +454,12 @@ class _Driver:
                 with suppress(CancelledError, OSError):
                     future.cancel()
 
-    def _tasks(self, state: State, round: Round, shards: Sequence[Shard]) -> Iterator[Sequence[Shard]]:
+    def _tasks(self, state: State, round: Round, shards: Sequence[Shard]) -> list[Sequence[Shard]]:
         """Return the shards of each task."""
         shard_s = round.size * (self.iteration_s or 0.0)
         n_bytes = state.sums.totals.nbytes + state.sums.moments.nbytes
         most = min(TASK_S / shard_s if shard_s else math.inf, TASK_BYTES / n_bytes)
-        return _groups(shards, sum(self.client.nthreads().values()), most)
+        return _groups(shards, sum(self.client.nthreads().values()), max(1, int(most)))
 
     def _submit(self, start: Any, shards: Sequence[Shard]) -> Any:
         return self.client.submit(
@@ -472,14 +474,12 @@ class _Driver:
         return _Start(bare, since.start, _Change.between(since.base, round.base))
 
 
-def _groups(shards: Sequence[Shard], n_slots: int, most: float) -> Iterator[Sequence[Shard]]:
-    """Cut shards into groups for so many threads: large ones first, single shards last, so that all end together."""
-    first = 0
-    while first < len(shards):
-        half = math.ceil((len(shards) - first) / max(1, 2 * n_slots))  # of what is left, a thread's part of it
-        size = int(max(1, min(half, most)))
-        yield shards[first : first + size]
-        first += size
+def _groups(shards: Sequence[Shard], n_slots: int, most: int) -> list[Sequence[Shard]]:
+    """Cut shards into groups that differ by one at most: Dask gives every thread equally many, whatever their size."""
+    n_groups = max(TASKS_PER_SLOT * n_slots, math.ceil(len(shards) / most))
+    size, n_larger = divmod(len(shards), min(n_groups, len(shards)))
+    ends = [size * g + min(g, n_larger) for g in range(min(n_groups, len(shards)) + 1)]
+    return [shards[first:last] for first, last in pairwise(ends)]
 
 
 def _warn_idle(reason: str) -> None:

@@ -171,20 +171,23 @@ def test_stopped_on_a_cluster_and_resumed_anywhere(client, tasks, tmp_path, ever
         assert bits(distributed.resume(fs.load_model(tmp_path / f"{number}.h5"), tasks, client)) == expected
 
 
-def test_tasks_are_large_first_and_single_shards_last():
-    def sizes(n_shards, n_slots, most=99.0):
-        groups = list(distributed._groups(range(n_shards), n_slots, most))
+def test_tasks_have_equally_many_shards():
+    def sizes(n_shards, n_slots, most=99):
+        groups = distributed._groups(range(n_shards), n_slots, most)
         assert [shard for group in groups for shard in group] == list(range(n_shards))
         return [len(group) for group in groups]
 
-    assert sizes(16, 2) == [4, 3, 3, 2, 1, 1, 1, 1]
-    assert sizes(16, 2, most=2.7) == [2, 2, 2, 2, 2, 2, 1, 1, 1, 1]
-    assert sizes(5, 8) == sizes(5, 2, most=0.1) == [1] * 5
+    assert sizes(16, 2) == [2] * 8
+    assert sizes(11, 2) == [2] * 3 + [1] * 5
+    assert sizes(64, 2, most=3) == [3] * 20 + [2] * 2
+    assert sizes(5, 8) == sizes(5, 1, most=1) == [1] * 5
     assert sizes(3, 0) == [3]  # no worker is there yet
 
 
 @pytest.mark.parametrize(
-    ("limit", "n_tasks"), [({}, 8), ({"TASK_S": 0.0}, 16), ({"TASK_BYTES": 2 * 90 * 8}, 10)], ids=["", "time", "bytes"]
+    ("limit", "n_tasks"),
+    [({}, 8), ({"TASK_S": 0.0}, 16), ({"TASK_BYTES": 1.5 * 90 * 8}, 16)],
+    ids=["", "time", "bytes"],
 )
 def test_a_task_has_so_much_time_and_so_many_bytes_of_totals(tasks, every_round, monkeypatch, limit, n_tasks):
     """Counted in a round of 16 shards, for two workers."""
