@@ -25,6 +25,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -54,9 +55,18 @@ logger = logging.getLogger(__name__)
 
 EXCHANGE_S = 0.005  # of the driver for every shard, and
 EXCHANGE_BYTES_PER_S = 1e8  # for what a shard sends back; both measured on loopback (bench.distributed)
-PATIENCE_S = 10.0  # to wait for a shard, or
-PATIENCE = 4  # times as long as shards take, before the driver runs it itself
+TASKS_PER_SLOT = 4  # in a round, for every thread: each costs about 8 ms of processor time beside its shards
+TASK_S = 1.0  # of shards that a task runs one after the other, at most, and
+TASK_BYTES = 2**24  # of their totals
+PATIENCE_S = 10.0  # to wait for a task, or
+PATIENCE = 4  # times as long as its shards take, before the driver runs them itself
 KEPT_RUNS = 2  # fits that a worker keeps the networks of
+LOCAL_SETTINGS = {  # Dask's own clocks take a tenth of a core from the shards; with these they take a hundredth
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "1s",
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.system-monitor.interval": "5s",
+}
 
 Fitted = TypeVar("Fitted", bound=Learner)
 Location = str | os.PathLike[str]
@@ -123,13 +133,16 @@ def cluster(address: str | None) -> Iterator[Any]:
     if kind == "local":
         if not number.isdigit() or int(number) < 1:
             raise ValueError(f"a local cluster is named with its number of workers, as local:4; got {address!r}.")
-        workers = distributed.LocalCluster(
-            n_workers=int(number),
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",  # None would take the usual port, on every interface
-        )
+        import dask
+
+        with dask.config.set(LOCAL_SETTINGS):
+            workers = distributed.LocalCluster(
+                n_workers=int(number),
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",  # None would take the usual port, on every interface
+            )
         with workers, distributed.Client(workers) as client:
             yield client
         return
@@ -285,16 +298,21 @@ class _Seat:
             state = replace(self.state, sums=self.round.base)
             return self.round, self.free.pop() if self.free else ShardMemory(self.problem, state)
 
-    def run(self, start: _Start, shard: Shard) -> _Found | None:
-        """Run a shard, or return None if the worker has missed a round."""
-        began, begun = time.perf_counter(), self.begin(start)
+    def run(self, start: _Start, shards: Sequence[Shard]) -> list[_Found] | None:
+        """Run shards one after the other, or return None if the worker has missed a round."""
+        begun = self.begin(start)
         if begun is None:
             return None
         round, memory = begun
+        found = [self._run_one(round, shard, memory) for shard in shards]
+        self.free.append(memory)
+        return found
+
+    def _run_one(self, round: Round, shard: Shard, memory: ShardMemory) -> _Found:
+        began = time.perf_counter()
         part = run_shard(self.problem, self.state, round, shard, memory, is_stopped=lambda: False)
         counts = part.counts.astype(np.min_scalar_type(int(self.problem.settings.batch_size)))
         change, (counters, harmonic) = _Change.between(round.base, part.sums), (x.copy() for x in part.sums[N_SUMMED:])
-        self.free.append(memory)
         return _Found(change, counters, harmonic, counts, time.perf_counter() - began)
 
 
@@ -314,9 +332,9 @@ def _seat(run: str, recipe: _Recipe) -> _Seat:
     return seat
 
 
-def _run_on_worker(run: str, recipe: _Recipe, start: _Start, shard: Shard) -> _Found | None:
-    """Run a shard on a worker; None if it has missed a round."""
-    return _seat(run, recipe).run(start, shard)
+def _run_on_worker(run: str, recipe: _Recipe, start: _Start, shards: Sequence[Shard]) -> list[_Found] | None:
+    """Run shards on a worker; None if it has missed a round."""
+    return _seat(run, recipe).run(start, shards)
 
 
 def _leave(run: str) -> None:
@@ -396,22 +414,23 @@ class _Driver:
         changes = hold(self.client, self._start(round, self.sent))
         everything: Any = None  # the same for a worker that is new or has missed a round
         self.sent = round
-        waiting = deque((shard, self._submit(changes, shard)) for shard in shards)
-        shard_s, began = 0.0, time.monotonic()
+        waiting = deque((group, self._submit(changes, group)) for group in self._tasks(state, round, shards))
+        began = time.monotonic()
         try:
             while waiting:
-                shard, future = waiting[0]
+                group, future = waiting[0]
                 try:
                     distributed.wait(future, timeout=HEARTBEAT_S)
                     found = future.result(timeout=PATIENCE_S)
                 except TimeoutError:
                     yield None
-                    is_overdue = time.monotonic() - began > max(PATIENCE_S, PATIENCE * shard_s)
+                    group_s = len(group) * round.size * (self.iteration_s or 0.0)
+                    is_overdue = time.monotonic() - began > max(PATIENCE_S, PATIENCE * group_s)
                     if self.client.nthreads() and not is_overdue:
                         continue
                     logger.warning("no worker has run a shard in time; this process runs it itself.")
                     future.cancel()
-                    yield from self.run_here(state, round, [shard])
+                    yield from self.run_here(state, round, group)
                 except distributed.KilledWorker as error:
                     raise ChildProcessError(
                         "workers died one after another, each with the same shard; have they enough memory?"
@@ -421,12 +440,13 @@ class _Driver:
                 else:
                     if found is None:
                         everything = everything or hold(self.client, self._start(round, None))
-                        waiting[0] = shard, self._submit(everything, shard)
+                        waiting[0] = group, self._submit(everything, group)
                         continue
-                    shard_s = found.elapsed_s
-                    sums = found.change.applied(round.base, found.counters, found.harmonic)
-                    first = shard.last - len(found.counts)
-                    yield replace(state, sums=sums, counts=found.counts, round=None, first=first)
+                    for shard, part in zip(group, found, strict=True):
+                        self.iteration_s = part.elapsed_s / len(part.counts)
+                        sums = part.change.applied(round.base, part.counters, part.harmonic)
+                        first = shard.last - len(part.counts)
+                        yield replace(state, sums=sums, counts=part.counts, round=None, first=first)
                 waiting.popleft()
                 began = time.monotonic()
         finally:
@@ -434,9 +454,16 @@ class _Driver:
                 with suppress(CancelledError, OSError):
                     future.cancel()
 
-    def _submit(self, start: Any, shard: Shard) -> Any:
+    def _tasks(self, state: State, round: Round, shards: Sequence[Shard]) -> list[Sequence[Shard]]:
+        """Return the shards of each task."""
+        shard_s = round.size * (self.iteration_s or 0.0)
+        n_bytes = state.sums.totals.nbytes + state.sums.moments.nbytes
+        most = min(TASK_S / shard_s if shard_s else math.inf, TASK_BYTES / n_bytes)
+        return _groups(shards, sum(self.client.nthreads().values()), max(1, int(most)))
+
+    def _submit(self, start: Any, shards: Sequence[Shard]) -> Any:
         return self.client.submit(
-            _run_on_worker, self.run, self.recipe, start, shard, pure=False, priority=-shard.start
+            _run_on_worker, self.run, self.recipe, start, shards, pure=False, priority=-shards[0].start
         )
 
     def _start(self, round: Round, since: Round | None) -> _Start:
@@ -445,6 +472,14 @@ class _Driver:
         if since is None:
             return _Start(bare, None, _Change(tuple(part.copy() for part in round.base[:N_SUMMED])))
         return _Start(bare, since.start, _Change.between(since.base, round.base))
+
+
+def _groups(shards: Sequence[Shard], n_slots: int, most: int) -> list[Sequence[Shard]]:
+    """Cut shards into groups that differ by one at most: Dask gives every thread equally many, whatever their size."""
+    n_groups = max(TASKS_PER_SLOT * n_slots, math.ceil(len(shards) / most))
+    size, n_larger = divmod(len(shards), min(n_groups, len(shards)))
+    ends = [size * g + min(g, n_larger) for g in range(min(n_groups, len(shards)) + 1)]
+    return [shards[first:last] for first, last in pairwise(ends)]
 
 
 def _warn_idle(reason: str) -> None:

@@ -182,6 +182,46 @@ def test_stopped_on_a_cluster_and_resumed_anywhere(client, tasks, tmp_path, ever
         assert bits(distributed.resume(fs.load_model(tmp_path / f"{number}.h5"), tasks, client)) == expected
 
 
+def test_tasks_have_equally_many_shards():
+    def sizes(n_shards, n_slots, most=99):
+        groups = distributed._groups(range(n_shards), n_slots, most)
+        assert [shard for group in groups for shard in group] == list(range(n_shards))
+        return [len(group) for group in groups]
+
+    assert sizes(16, 2) == [2] * 8
+    assert sizes(11, 2) == [2] * 3 + [1] * 5
+    assert sizes(64, 2, most=3) == [3] * 20 + [2] * 2
+    assert sizes(5, 8) == sizes(5, 1, most=1) == [1] * 5
+    assert sizes(3, 0) == [3]  # no worker is there yet
+
+
+@pytest.mark.parametrize(
+    ("limit", "n_tasks"),
+    [({}, 8), ({"TASK_S": 0.0}, 16), ({"TASK_BYTES": 1.5 * 90 * 8}, 16)],
+    ids=["", "time", "bytes"],
+)
+def test_a_task_has_so_much_time_and_so_many_bytes_of_totals(tasks, every_round, monkeypatch, limit, n_tasks):
+    """Counted in a round of 16 shards, for two workers."""
+    submitted = []
+    plain = distributed._Driver._submit
+
+    def submit(self, start, shards):
+        self.iteration_s = 1e-9  # whatever was measured
+        submitted.append(shards)
+        return plain(self, start, shards)
+
+    for name, value in limit.items():
+        monkeypatch.setattr(distributed, name, value)
+    monkeypatch.setattr(distributed._Driver, "_submit", submit)
+    model = fs.SPML(n_iters=400, shards=16)
+    expected = bits(model.fit(tasks))
+    with distributed.cluster("local:2") as client:
+        assert bits(distributed.fit(again(model), tasks, client)) == expected
+    second = [group for group in submitted if group[0].start >= 320]
+    assert sum(len(group) for group in second) == 16
+    assert len(second) == n_tasks
+
+
 def test_what_travels_is_what_changed():
     before = np.arange(100.0).reshape(50, 2)
     after = before.copy()
@@ -248,13 +288,14 @@ def test_the_digest_covers_all_sources(tmp_path, monkeypatch):
     assert len(digests) == 4
 
 
-def test_a_cluster_that_cannot_pay_is_said_so_and_costs_little(client, tasks):
+def test_a_cluster_that_cannot_pay_is_said_so_and_costs_little(client, tasks, monkeypatch):
     with pytest.raises(ValueError, match="a fit with shards=1 cannot be run on a cluster; set shards to 8"):
         distributed.fit(fs.SPML(n_iters=50), tasks, client)
     model = fs.SPML(n_iters=40, shards=3)
     expected = bits(model.fit(tasks))
     with pytest.warns(UserWarning, match="nothing to do: all 40 iterations are needed before the first round"):
         assert bits(distributed.fit(again(model), tasks, client)) == expected
+    monkeypatch.setattr(distributed, "EXCHANGE_S", 1e6)
     model = fs.SPML(n_iters=200, shards=3)
     expected = bits(model.fit(tasks))
     with pytest.warns(UserWarning, match=r"nothing to do: the fit takes about \d+\.\d s in this process"):
@@ -318,7 +359,7 @@ def test_a_cluster_of_this_machine_from_the_command_line(file, tmp_path):
         "--networks",
         str(file),
         "--n-iters",
-        "60",
+        "30",
         "--shards",
         "2",
         "--dask",
@@ -329,7 +370,7 @@ def test_a_cluster_of_this_machine_from_the_command_line(file, tmp_path):
     got = subprocess.run([sys.executable, "-m", "fastspml", "train", *arguments], capture_output=True, text=True)
     assert got.returncode == 0, got.stderr
     training = [split.train for split in fs.split_networks(fs.read_networks(file), 0.2, 0)]
-    assert bits(fs.load_model(tmp_path / "run" / "model.h5")) == bits(fs.MTSPML(n_iters=60, shards=2).fit(training))
+    assert bits(fs.load_model(tmp_path / "run" / "model.h5")) == bits(fs.MTSPML(n_iters=30, shards=2).fit(training))
     assert "the workers of the cluster have nothing to do" in got.stderr
 
 
