@@ -457,8 +457,7 @@ class _Driver:
     def _tasks(self, state: State, round: Round, shards: Sequence[Shard]) -> list[Sequence[Shard]]:
         """Return the shards of each task."""
         shard_s = round.size * (self.iteration_s or 0.0)
-        n_bytes = state.sums.totals.nbytes + state.sums.moments.nbytes
-        most = min(TASK_S / shard_s if shard_s else math.inf, TASK_BYTES / n_bytes)
+        most = min(TASK_S / shard_s if shard_s else math.inf, TASK_BYTES / (8 * n_summed(state.sums)))
         return _groups(shards, sum(self.client.nthreads().values()), max(1, int(most)))
 
     def _submit(self, start: Any, shards: Sequence[Shard]) -> Any:
