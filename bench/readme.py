@@ -1,7 +1,7 @@
 """Make the README's picture and tables again: python -m bench.readme.
 
-Runs `fastspml demo` on the data in the box and keeps its figure as bench/results/demo.svg; the tables between the
-markers of README.md come from what bench.paper, bench.speed and bench.core left in bench/results.
+Runs `fastspml demo` on the bundled data and keeps its figure as bench/results/demo.svg; the tables between the markers
+of README.md come from what bench.accuracy, bench.anchors, bench.paper, bench.speed and bench.core left behind.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+import fastspml as fs
+from bench import anchors
 from bench.machine import RESULTS, write_results
 from bench.paper import circles, tables
 from fastspml.cli import main as fastspml
@@ -32,6 +34,9 @@ PEERS = {
     ),
     "LIBLINEAR, with writing triplets out": ("LIBLINEAR on triplets written out, tolerance 0.1, with the writing out"),
 }
+
+# Words of the bundled data whose similar words the README shows.
+SIMILAR_TO = ["genome", "music", "encryption", "font", "audio", "photo"]
 
 README = Path(__file__).parent.parent / "README.md"
 METHODS = [
@@ -52,7 +57,41 @@ def run_demo() -> dict[str, Any]:
         if fastspml(["demo", "--json", "-o", f"{folder}/demo"]) != 0:
             raise SystemExit("the demo failed")
         (RESULTS / "demo.svg").write_text(Path(f"{folder}/demo/figure.svg").read_text())
-    return json.loads(printed.getvalue())
+        metric = fs.load_model(f"{folder}/demo/model.h5").common_metric_
+    similar = {word: metric.similar_features(word, 7).feature.tolist() for word in SIMILAR_TO}
+    return json.loads(printed.getvalue()) | {"similar": similar}
+
+
+def similar_table(demo: dict[str, Any]) -> str:
+    """Return the words that the demo's model treats as similar to some others as Markdown."""
+    rows = [[word, ", ".join(similar)] for word, similar in demo["similar"].items()]
+    return tables.markdown(["word", "similar words"], rows)
+
+
+def accuracy_table(accuracy: dict[str, Any]) -> str:
+    """Return AUC, hits@10 and the share of lists that one node is in, by data set and method, as Markdown."""
+    titles = {"popularity": "popularity", "cosine": "cosine", "diagonal": "diagonal metric", "selected": "fs.select"}
+    rows = []
+    for name in dict.fromkeys(record["data"] for record in accuracy["records"]):
+        for method, title in titles.items():
+            values = [r["quality"] for r in accuracy["records"] if (r["data"], r["method"]) == (name, method)]
+            cells = [f"{np.mean([value[measure] for value in values]):.3f}" for measure in ("auc", "hits")]
+            error = tables.mean_and_error([value["auc"] for value in values])[1]
+            hub = f"{np.mean([value['hub'] for value in values]):.0%}"
+            rows.append([name if method == "popularity" else "", title, f"{cells[0]} ± {error:.3f}", cells[1], hub])
+    return tables.markdown(["data", "method", "AUC", "hits@10", "most suggested node"], rows)
+
+
+def anchors_table(results: dict[str, list[dict[str, Any]]]) -> str:
+    """Return published protocols: AUC and average precision of fastspml beside the published ones, as Markdown."""
+    rows = []
+    for name, records in results.items():
+        auc, ap = (float(np.mean([record["fastspml"][c] for record in records])) for c in (0, 1))
+        seconds = float(np.median([record["seconds"] for record in records]))
+        rows.append([name, "fastspml", f"{auc:.3f}", f"{ap:.3f}", f"{seconds:.0f}"])
+        for method, published in anchors.PROTOCOLS[name][2].items():
+            rows.append(["", f"{method}, published", *(f"{value:.3f}" for value in published), ""])
+    return tables.markdown(["protocol", "method", "AUC", "average precision", "seconds"], rows)
 
 
 def paper_results() -> dict[str, list[dict[str, Any]]]:
@@ -155,9 +194,13 @@ def replace_between(text: str, name: str, new: str) -> str:
 
 
 def main() -> None:
-    write_results(RESULTS, "demo", run_demo())
+    demo = run_demo()
+    write_results(RESULTS, "demo", demo)
     by_data = paper_results()
     parts = {
+        "accuracy": accuracy_table(read("accuracy/accuracy.json")),
+        "anchors": anchors_table(read("anchors/anchors.json")["results"]),
+        "similar": similar_table(demo),
         "auc": auc_table(by_data),
         "claims": claims_table(by_data),
         "recipe": recipe_table(read("paper/recipe.json")),
