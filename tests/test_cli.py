@@ -250,6 +250,36 @@ def test_explain(capsys, run_folder):
     assert sum(word["contribution"] for word in pair["words"]) == pytest.approx(pair["distance"])
     code, out, _ = run(capsys, "explain", run_folder, "blue1", "blue2", "--task", "blue")
     assert "what separates them" in out
+    assert "pairs of words" not in out
+
+
+def test_explain_a_factored_model(capsys, file, tmp_path):
+    arguments = [
+        "train",
+        "--networks",
+        file,
+        "--weighting",
+        "tfidf",
+        "--metric",
+        "factored",
+        "--rank",
+        3,
+        "--step",
+        0.1,
+    ]
+    assert run(capsys, *arguments, "--score", "similarity", "--n-iters", 200, "-o", tmp_path / "run")[0] == 0
+    metric = fs.load_model(tmp_path / "run" / "model.h5").common_metric_
+    assert (metric.rank, metric.score) == (3, "similarity")
+    word = str(metric.vocabulary[0])
+    code, out, _ = run(capsys, "explain", tmp_path / "run", "--similar", word, "--top", 2, "--json")
+    assert code == 0
+    assert [row["feature"] for row in json.loads(out)] == metric.similar_features(word, 2).feature.tolist()
+    assert word in run(capsys, "explain", tmp_path / "run", "--similar", word)[1]
+    code, out, _ = run(capsys, "explain", tmp_path / "run", "blue1", "blue2", "--task", "blue", "--json", "--top", 2)
+    assert len(json.loads(out)["pairs"]) == 2
+    assert (
+        "pairs of words that link them" in run(capsys, "explain", tmp_path / "run", "red1", "red2", "--task", "red")[1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -276,6 +306,10 @@ def test_explain(capsys, run_folder):
             "there is no task 'green'; the tasks are red, blue, or all",
         ),
         (["predict", "{run}", "{bad}"], "1 bad line: bad.txt, line 1: word:count is expected, got 'word3:many'"),
+        (
+            ["explain", "{run}", "--similar", "word1"],
+            "this model has a diagonal metric, which does not know similar words",
+        ),
         (["explain", "{run}", "red1"], "name two nodes to compare, or none"),
         (["explain", "{run}", "red1", "nobody"], "'red' has no node called 'nobody'"),
         (["explain", "{run}", "--task", "green"], "there is no task 'green'"),

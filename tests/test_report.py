@@ -175,7 +175,7 @@ def test_the_page_shows_the_facts(networks, model):
     json.dumps(known, allow_nan=False)
 
 
-@pytest.mark.parametrize("form", ["diagonal", "full"])
+@pytest.mark.parametrize("form", ["diagonal", "full", "factored"])
 @pytest.mark.parametrize("kind", [fs.SPML, fs.MTSPML])
 @pytest.mark.parametrize("n_tasks", [1, 4])
 def test_every_kind_of_model(kind, form, n_tasks):
@@ -189,6 +189,28 @@ def test_every_kind_of_model(kind, form, n_tasks):
     assert "feature 0" in text or "feature 1" in text
     assert len(known["words"]) == (n_tasks + 1 if kind is fs.MTSPML else 1)
     assert len(known["convergence"]["violated"]) == (n_tasks if kind is fs.MTSPML else 1)
+
+
+def test_a_factored_model_shows_similar_words_and_pairs(networks):
+    model = trained(fs.MTSPML(weighting="tfidf", metric="factored", step=0.05, n_iters=300, rank=4), networks)
+    known = facts(model, networks)
+    text = " ".join(check_page(render(known)).text)
+    assert "Words that the model treats as similar" in text
+    metric = model.common_metric_
+    assert [part["word"] for part in known["similar"]] == metric.top_features(12).feature.tolist()
+    first = known["similar"][0]
+    assert first["similar"] == metric.similar_features(first["word"], 6).feature.tolist()
+    node = known["tasks"][0]["best"][0]
+    one, other = ([list(networks[0].nodes).index(name)] for name in (node["node"], node["nearest_link"]["node"]))
+    pair = model.metric(0).explain_pairs(networks[0].subset(one), networks[0].subset(other), 1)[0]
+    word = pair.feature_x if pair.feature_x == pair.feature_y else f"{pair.feature_x} with {pair.feature_y}"
+    assert node["nearest_link"]["shared"][0] == {"word": word, "shared": pytest.approx(pair.shared)}
+
+
+def test_a_diagonal_model_shows_no_similar_words(networks, model):
+    known = facts(model, networks)
+    assert known["similar"] == []
+    assert "treats as similar" not in render(known)
 
 
 def test_without_hidden_nodes_the_page_says_why(networks):
