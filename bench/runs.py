@@ -24,6 +24,7 @@ import fastspml as fs
 from bench.machine import RESULTS, write_results
 from bench.paper import tables
 from fastspml import learner
+from fastspml.kernels.arguments import N_SUMMED
 from fastspml.runs.config import resolve
 from fastspml.runs.folder import PARTIAL, Lines
 from fastspml.runs.training import train
@@ -70,7 +71,7 @@ def bits(folder: Path) -> str:
     model = fs.load_model(folder / "model.h5")
     state, digest = model.state_, hashlib.sha256()
     metrics = [model.metric_for(q).diagonal_entries for q in range(len(model.task_names_))]
-    for array in (state.totals, state.moments, state.violations, *metrics):
+    for array in (*state.whole[:N_SUMMED], state.violations, *metrics):
         digest.update(array.tobytes())
     digest.update(repr((state.iteration, state.harmonic, state.work)).encode())
     return digest.hexdigest()
@@ -266,9 +267,11 @@ times what the last one took if that is longer, so that it can never take more t
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.runs", description=__doc__)
     parser.add_argument("--kills", type=int, default=50, help="runs to kill, and runs to stop (default: 50)")
+    parser.add_argument("--metric", default="diagonal", help="form of the runs' metrics (default: diagonal)")
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side (default: 2)")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="folder to write to")
     options = parser.parse_args()
+    KEYS["metric"] = options.metric
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         networks = work / "networks.h5"

@@ -45,8 +45,9 @@ class MTSPML(GrowingLearner):
         M_0 + M_q, which is all that a distance needs. Then the parts stay unprojected, so that a task can take back
         what the common metric gives, and a projection during training is of the sums that the next iteration is judged
         by.
-    metric, margin, n_iters, batch_size, projection, average, weighting, seed, shards, n_threads
-        As in `SPML`; a batch is drawn for every task.
+    metric, score, rank, step, margin, n_iters, batch_size, projection, average, weighting, seed, shards, n_threads
+        As in `SPML`; a batch is drawn for every task. The factors of factored metrics are common to all tasks:
+        M_0 = diag(w_0) + F F' and M_q = diag(w_q).
 
     Attributes
     ----------

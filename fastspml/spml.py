@@ -29,7 +29,18 @@ class SPML(GrowingLearner):
     ----------
     reg : float
         Weight of the regulariser, lambda in the paper. Iteration t steps by 1/(reg t).
-    metric : {"diagonal", "full"}
+    metric : {"diagonal", "full", "factored"}
+        A weight per feature; all of M, d x d numbers; or diag(w) + F F' with d x rank factors F, by which different
+        features can be treated as similar. The objective of a factored metric regularises w only.
+    score : {"distance", "similarity"}
+        What ranks candidates, in training and in prediction: the distance as in the paper, or the similarity 2 x'My,
+        which leaves out the candidate's own length.
+    rank : int
+        Columns of F.
+    step : float
+        Step size of F, by AdaGrad: F = F_0 + step S / sqrt(G), where S sums the negated subgradients of the violated
+        triplets and G, feature by feature, their mean squares. Half the step needs four times the iterations. F is held
+        back by few iterations, not by ``reg``; ``average`` and ``projection`` concern w.
     prior : {"zero", "identity"}
         P, what the metric is pulled to; the paper's is zero.
     margin : float
@@ -70,7 +81,7 @@ class SPML(GrowingLearner):
 
     @property  # type: ignore[misc]
     def metric(self) -> str:
-        """The parameter: "diagonal" or "full"; the learned one is `metric_`."""
+        """The parameter: "diagonal", "full" or "factored"; the learned one is `metric_`."""
         return self.form
 
     @metric.setter
