@@ -15,8 +15,22 @@ from typing import Any
 from fastspml import __version__
 
 PACKAGES = ("numpy", "scipy", "numba", "h5py", "scikit-learn")
-PEERS = ("torch", "implicit", "metric-learn", "sparse-dot-topn", "pynndescent")  # of bench.speed, where installed
-MODULES = {"scikit-learn": "sklearn", "metric-learn": "metric_learn", "sparse-dot-topn": "sparse_dot_topn"}
+PEERS = (
+    "torch",
+    "implicit",
+    "metric-learn",
+    "sparse-dot-topn",
+    "pynndescent",
+    "faiss-cpu",
+    "lightfm-next",
+)  # of bench.speed, where installed
+MODULES = {
+    "scikit-learn": "sklearn",
+    "metric-learn": "metric_learn",
+    "sparse-dot-topn": "sparse_dot_topn",
+    "faiss-cpu": "faiss",
+    "lightfm-next": "lightfm",
+}
 RESULTS = Path(__file__).parent / "results"
 
 

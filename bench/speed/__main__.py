@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import RESULTS, about, write_results
-from bench.speed import growth, kernels, objective, peers, ranking, threads
+from bench.speed import factored, growth, kernels, objective, peers, ranking, threads
 from bench.speed.networks import NoData
 from bench.speed.page import NOT_MEASURED, page
 
@@ -31,6 +31,7 @@ PARTS: dict[str, Callable[..., dict[str, Any]]] = {
     "objective": objective.measure,
     "growth": growth.measure,
     "threads": threads.measure,
+    "factored": factored.measure,
     "ranking": ranking.measure,
 }
 
