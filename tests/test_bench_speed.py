@@ -40,7 +40,7 @@ def tfidf(planted):
 
 
 @needs_gcc
-@pytest.mark.parametrize("metric", ["diagonal", "full"])
+@pytest.mark.parametrize("metric", ["diagonal", "full", "factored"])
 @pytest.mark.parametrize("batch_size", [1, 7, 50])
 def test_c_and_numba_agree_to_the_bit(metric, batch_size, planted):
     for network in (make_network(), planted, fs.Weighting("tfidf").fit_transform(planted)):
@@ -48,7 +48,10 @@ def test_c_and_numba_agree_to_the_bit(metric, batch_size, planted):
             reg=1e-2, metric=metric, n_iters=60, batch_size=batch_size, prior="identity", projection="never", seed=5
         )
         state = model.fit(network).state_
-        totals, n_violated = limit.LimitSPML(network, metric).fit(60, 1e-2, batch_size=batch_size, prior=1.0, seed=5)
+        loop = limit.LimitSPML(network, metric)
+        totals, n_violated = loop.fit(60, 1e-2, batch_size=batch_size, prior=1.0, seed=5)
+        if metric == "factored":
+            assert np.array_equal(loop.factor_totals, state.sums.factor_totals)
         assert np.array_equal(totals, state.totals[:, 0])
         assert n_violated == state.work["violated"]
 

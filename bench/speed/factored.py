@@ -1,4 +1,4 @@
-"""Factored metrics of rank 32: beside the same loop in C, PyTorch and LightFM; on two threads; and searched beside faiss."""
+"""Factored metrics of rank 32: beside the loop in C, PyTorch and LightFM, on two threads, and searched beside faiss."""
 
 from __future__ import annotations
 

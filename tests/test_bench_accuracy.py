@@ -1,0 +1,77 @@
+"""The measures and protocols of bench.accuracy and bench.anchors, on small networks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+import fastspml as fs
+from bench import accuracy, anchors
+
+
+@pytest.fixture(scope="module")
+def network():
+    return fs.synthetic_networks(n_tasks=1, n_nodes=150, n_features=60, words_per_node=8, links_per_node=4)[0]
+
+
+@pytest.mark.parametrize("n_values", [3, 1000])
+def test_pooled_measures_are_scikit_learns(n_values):
+    """With few different scores there are ties."""
+    rng = np.random.default_rng(n_values)
+    scores, is_link = rng.integers(n_values, size=200).astype(float), rng.random(200) < 0.3
+    assert anchors.pooled_auc(scores, is_link) == pytest.approx(roc_auc_score(is_link, scores))
+    assert anchors.pooled_precision(scores, is_link) == pytest.approx(average_precision_score(is_link, scores))
+
+
+def test_graph2gauss_hides_nodes_with_all_their_links(network, monkeypatch):
+    monkeypatch.setattr(anchors.data, "citations", lambda name: [network])
+    training, features, positive, negative = anchors.graph2gauss("any", seed=3)
+    links = network.undirected().adjacency.toarray()
+    assert features.shape[0] == network.n_nodes
+    assert training.n_nodes < 0.95 * network.n_nodes
+    assert training.n_links + 2 * len(positive) == links.sum()  # every link is trained on, or ranked once
+    assert links[tuple(positive.T)].all()
+    assert not links[tuple(negative.T)].any()
+    assert (negative[:, 0] != negative[:, 1]).all()
+    assert np.array_equal(negative[:, 0], positive[:, 0])
+
+
+def test_pairs_are_scored_by_distance_or_normalised_similarity(network):
+    rng, pairs = np.random.default_rng(0), np.array([[0, 1], [5, 9]])
+    weights, factors = rng.random(60), rng.normal(size=(60, 3))
+    dense = network.features.toarray().astype(float)
+    matrix = np.diag(weights) + factors @ factors.T
+    x, y = dense[pairs[:, 0]], dense[pairs[:, 1]]
+    distance = fs.Metric.factored(weights, factors)
+    expected = [-(a - b) @ matrix @ (a - b) for a, b in zip(x, y, strict=True)]
+    np.testing.assert_allclose(anchors.pair_scores(distance, network.features, pairs), expected)
+    similarity = fs.Metric.factored(weights, factors, score="similarity")
+    expected = [a @ matrix @ b / np.sqrt((a @ matrix @ a) * (b @ matrix @ b)) for a, b in zip(x, y, strict=True)]
+    np.testing.assert_allclose(anchors.pair_scores(similarity, network.features, pairs), expected)
+
+
+def test_the_most_suggested_node_is_counted(network):
+    class Hub:
+        def scores(self, network, nodes):
+            scores = np.random.default_rng(0).random((len(nodes), network.n_nodes))
+            scores[:, 7] = 2.0
+            return scores
+
+    assert accuracy.hub_share(Hub(), network, np.array([1, 2, 3, 7])) == 0.75  # never in its own list
+
+
+def test_a_data_set_is_measured_and_shown(network, monkeypatch, tmp_path):
+    monkeypatch.setattr(accuracy, "recommended_grid", lambda estimator: [
+        {"metric": [form], "weighting": ["tfidf"], "n_iters": [20]} for form in ("diagonal", "factored")
+    ])  # fmt: skip
+    second = network.replace(name="second")
+    records = [r | {"data": "two"} for r in accuracy.measure([network, second], "tfidf", 0, has_alone=True)]
+    methods = [record["method"] for record in records]
+    assert methods[:5] == ["popularity", "cosine", "selected", "diagonal", "factored"]
+    assert methods[5:] == ["selected, each task alone", "diagonal, each task alone"]
+    for record in records:
+        tasks = record["quality"]["tasks"]
+        assert list(tasks) == ["task 0", "second"]
+        assert record["quality"]["auc"] == pytest.approx(np.mean([task["auc"] for task in tasks.values()]))
+    assert "| selected |" in accuracy.page(records, 1)
