@@ -9,7 +9,7 @@ import pytest
 
 import fastspml as fs
 from bench.machine import cache_bytes, write_results
-from bench.speed import bars, cases, growth, kernels, limit, networks, objective, peers, threads
+from bench.speed import bars, cases, factored, growth, kernels, limit, networks, objective, peers, threads
 from bench.speed.__main__ import PARTS, render
 from bench.speed.page import page
 from bench.speed.timing import interleaved, looks
@@ -197,6 +197,11 @@ def results(planted):
             "objective": objective.measure(quiet, quick=True, network=planted, n_written=100),
             "growth": growth.measure(quiet, True, shape, {"nodes": [30, 60], "words": [20, 40], "batch": [1, 10]}),
             "threads": {"rows": [{"shape": "small", **threads.two_against_one(planted, 200, 1000, 1)}]},
+            "factored": {
+                "rank": 32, "us": {"fastspml": 2.0, "a peer": 8.0}, "search": factored.search(planted, 5),
+                "C": {"small": factored.beside_c(planted, 100, 1)} if limit.has_compiler() else {},
+                "two threads": {"small": factored.two_threads(planted, 2000, 1)},
+            },
             "ranking": {"not measured": "no time"},
         }  # fmt: skip
 

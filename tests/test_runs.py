@@ -18,9 +18,10 @@ import pytest
 
 import fastspml as fs
 from bench.runs import RESUMABLE, bits, command, disturb, finish, start
-from fastspml import stream
+from fastspml import shards, stream
 from fastspml.cli import main
 from fastspml.runs import looks
+from fastspml.runs import training as run_training
 from fastspml.runs.config import as_toml, read_config, resolve
 from fastspml.runs.folder import Lines
 from fastspml.runs.listing import find_runs, list_run
@@ -106,6 +107,20 @@ def test_signals_stop_with_75_and_threads_do_not_show(file, undisturbed, tmp_pat
     assert read_config(folder / "config.toml")["n_threads"] == 1
     finish(command(file, folder, **KEYS, n_threads=2))
     assert bits(folder) == undisturbed[0]
+
+
+def test_a_look_before_the_first_shard_of_a_resumed_run_finds_nothing_new(short, tmp_path, monkeypatch):
+    """While a slow shard is awaited, there are no triplets yet of which a share could be violated."""
+    config = short | {"shards": 4}
+    with pytest.raises(Stopped):
+        train(config, tmp_path / "run", lambda record: record.iteration >= 200 and os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(shards, "HEARTBEAT_S", 1e-9)
+    monkeypatch.setattr(run_training, "LEAST_LINE_S", 0.0)
+    n_looks = []
+    train(config, tmp_path / "run", lambda record: n_looks.append(len(record.violations)))
+    assert n_looks[0] == 0
+    train(config, tmp_path / "whole")
+    assert bits(tmp_path / "run") == bits(tmp_path / "whole")
 
 
 def test_a_second_run_in_the_folder_is_refused_until_the_first_is_gone(file, tmp_path, capsys):

@@ -179,7 +179,6 @@ class _Session:
         """Show, look, write down and save what is due; stop here if a signal asked for it."""
         if self.progress is not None:
             self.progress(record)
-        is_new = self.last_record is None or record.iteration > self.last_record.iteration
         self.last_record = record
         if record.iteration == record.n_iters:  # the end is written down by `train`
             return
@@ -188,7 +187,7 @@ class _Session:
                 self._write_line(record, looks=False)
                 self._save(record.iteration)
             self._stop(record)
-        if not is_new:  # called while a shard is awaited
+        if len(record.violations) == 0:  # called while a shard is awaited: no iteration since the last call
             return
         interval_s = min(MOST_LINE_S, max(LEAST_LINE_S, LINE_AFTER_SHARE * (self.before_s + record.elapsed_s)))
         saves = self._is_checkpoint_due(record.iteration)
