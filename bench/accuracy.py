@@ -98,10 +98,10 @@ def run(names: Sequence[str], n_splits: int, folder: Path) -> None:
                 f"{name}, split {seed}: {best['quality']['auc']:.4f}, {time.perf_counter() - started:.0f} s", flush=True
             )
             write_results(folder, "accuracy", {"n_splits": n_splits, "records": records})
-    (folder / "accuracy.md").write_text(page(records, n_splits))
+    (folder / "accuracy.md").write_text(page(records))
 
 
-def page(records: Sequence[dict[str, Any]], n_splits: int) -> str:
+def page(records: Sequence[dict[str, Any]]) -> str:
     """Return the tables as Markdown."""
     parts = []
     for name in dict.fromkeys(record["data"] for record in records):
@@ -113,16 +113,16 @@ def page(records: Sequence[dict[str, Any]], n_splits: int) -> str:
             rows.append([method, *(f"{mean:.3f} ± {error:.3f}" for mean, error in pairs)])
         seconds = [record["seconds"] for record in of_data if "seconds" in record]
         parts.append(
-            f"## {name}\n\n{tables.markdown(['', *MEASURES.values()], rows)}\n\n"
+            f"## {name}, {len({record['split'] for record in of_data})} splits\n\n{tables.markdown(['', *MEASURES.values()], rows)}\n\n"
             f"Selection and the fits took {np.median(seconds):.0f} s a split.\n"
         )
     machine = about()
     return f"""# Accuracy on hidden nodes
 
-Made by `python -m bench.accuracy`: {n_splits} random splits, a fifth of the nodes hidden, links made undirected. Means
-over splits of means over tasks and hidden nodes, ± the standard error over splits. "Selected" is what
-`fs.select` chooses with its default grid on the other nodes; "most suggested" is the largest share of all
-lists of ten that one node is in. Measured on {machine["cores"]} cores of an {machine["processor"]}, commit
+Made by `python -m bench.accuracy`: random splits, a fifth of the nodes hidden, links made undirected. Means
+over splits of means over tasks and hidden nodes, ± the standard error over splits. "Selected" is what `fs.select`
+chooses with its default grid on the other nodes; "most suggested" is the largest share of all lists of ten that one
+node is in. Measured on {machine["cores"]} cores of an {machine["processor"]}, commit
 {machine["commit"]}.
 
 {chr(10).join(parts)}"""

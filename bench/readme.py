@@ -78,7 +78,8 @@ def accuracy_table(accuracy: dict[str, Any]) -> str:
             cells = [f"{np.mean([value[measure] for value in values]):.3f}" for measure in ("auc", "hits")]
             error = tables.mean_and_error([value["auc"] for value in values])[1]
             hub = f"{np.mean([value['hub'] for value in values]):.0%}"
-            rows.append([name if method == "popularity" else "", title, f"{cells[0]} ± {error:.3f}", cells[1], hub])
+            title_of_data = f"{name} ({len(values)} splits)" if method == "popularity" else ""
+            rows.append([title_of_data, title, f"{cells[0]} ± {error:.3f}", cells[1], hub])
     return tables.markdown(["data", "method", "AUC", "hits@10", "most suggested node"], rows)
 
 

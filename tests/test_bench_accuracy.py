@@ -74,4 +74,4 @@ def test_a_data_set_is_measured_and_shown(network, monkeypatch, tmp_path):
         tasks = record["quality"]["tasks"]
         assert list(tasks) == ["task 0", "second"]
         assert record["quality"]["auc"] == pytest.approx(np.mean([task["auc"] for task in tasks.values()]))
-    assert "| selected |" in accuracy.page(records, 1)
+    assert "| selected |" in accuracy.page(records)
