@@ -112,8 +112,9 @@ def page(records: Sequence[dict[str, Any]]) -> str:
             pairs = [tables.mean_and_error([value[measure] for value in values]) for measure in MEASURES]
             rows.append([method, *(f"{mean:.3f} ± {error:.3f}" for mean, error in pairs)])
         seconds = [record["seconds"] for record in of_data if "seconds" in record]
+        n_splits = len({record["split"] for record in of_data})
         parts.append(
-            f"## {name}, {len({record['split'] for record in of_data})} splits\n\n{tables.markdown(['', *MEASURES.values()], rows)}\n\n"
+            f"## {name}, {n_splits} splits\n\n{tables.markdown(['', *MEASURES.values()], rows)}\n\n"
             f"Selection and the fits took {np.median(seconds):.0f} s a split.\n"
         )
     machine = about()
