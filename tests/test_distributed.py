@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -144,10 +145,10 @@ def test_killed_workers_do_not_show(client, tasks, every_round, victims):
         client.wait_for_workers(N_WORKERS, timeout=120)
 
 
-def test_a_worker_that_missed_a_round_is_sent_all_totals(client, tasks, every_round):
+def test_a_worker_that_missed_a_round_is_sent_all_totals(client, tasks, every_round, monkeypatch):
     model = models()[0]
     expected = bits(model.fit(tasks))
-    client.run(distributed._SEATS.clear)  # a worker that replaced a killed one may keep the seat of a run that is over
+    monkeypatch.setattr(distributed, "uuid", SimpleNamespace(uuid4=lambda: SimpleNamespace(hex="this run")))
 
     def progress(record):
         if record.iteration == 60:
@@ -155,7 +156,7 @@ def test_a_worker_that_missed_a_round_is_sent_all_totals(client, tasks, every_ro
 
     assert bits(distributed.fit(again(model), tasks, client, progress)) == expected
     deadline = time.monotonic() + 60
-    while any(client.run(lambda: len(distributed._SEATS)).values()):  # nothing is left behind
+    while any(client.run(lambda: "this run" in distributed._SEATS).values()):  # nothing of it is left behind
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
