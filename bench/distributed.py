@@ -120,7 +120,7 @@ def same_bits(path: Path, n_iters: int) -> dict[str, bool]:
 
 
 def workers(path: Path, n_iters: int, n_shards: int, repeats: int) -> dict[str, Any]:
-    """Time a fit in one process and on two workers, turn by turn; count rounds, and bytes on the loopback device."""
+    """Time a fit from a file in one process and on two workers, turn by turn; count rounds, and bytes on loopback."""
     model = fs.SPML(reg=1e-5, n_iters=n_iters, shards=n_shards)
     read = fs.read_networks(path)
     found: dict[str, Any] = {}
@@ -130,7 +130,7 @@ def workers(path: Path, n_iters: int, n_shards: int, repeats: int) -> dict[str, 
             _pin(pid, core)
 
         def one() -> None:
-            found["one"] = digest(model.fit(read))
+            found["one"] = digest(model.fit(fs.read_networks(path)))
 
         def two() -> None:
             starts: set[int] = set()
