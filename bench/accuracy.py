@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import fastspml as fs
-from bench.machine import RESULTS, about, write_results
+from bench.environment import RESULTS, about, write_results
 from bench.paper import data, tables
 from fastspml.baselines import CosineTfidf, Popularity
 from fastspml.selection import recommended_grid

@@ -20,7 +20,7 @@ from scipy import sparse
 from scipy.stats import rankdata
 
 import fastspml as fs
-from bench.machine import RESULTS, about, write_results
+from bench.environment import RESULTS, about, write_results
 from bench.paper import data, tables
 from fastspml.selection import recommended_grid
 

@@ -17,7 +17,7 @@ import tracemalloc
 from statistics import median
 from typing import Any
 
-from bench.machine import RESULTS, write_results
+from bench.environment import RESULTS, write_results
 
 REPEATS = 5
 

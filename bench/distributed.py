@@ -24,11 +24,12 @@ import psutil
 
 import fastspml as fs
 from bench.distributed_page import page
-from bench.machine import RESULTS, about, write_results
+from bench.environment import RESULTS, about, write_results
 from bench.paper import data
 from bench.speed import networks
 from bench.speed.timing import interleaved
 from fastspml import distributed
+from fastspml.cluster.driver import Driver
 
 N_SHARDS = (1, 2, 8, 64)
 N_WORKERS = (1, 2, 3)
@@ -74,11 +75,11 @@ def by_shards(
 @contextmanager
 def every_round_on_workers() -> Iterator[None]:
     """Give all rounds to a cluster, also where the driver would be faster."""
-    before, distributed._Driver._pays = distributed._Driver._pays, lambda *arguments: True  # type: ignore[method-assign]
+    before, Driver._pays = Driver._pays, lambda *arguments: True  # type: ignore[method-assign]
     try:
         yield
     finally:
-        distributed._Driver._pays = before  # type: ignore[method-assign]
+        Driver._pays = before  # type: ignore[method-assign]
 
 
 # ---- the same bits ---------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from bench.paper.tables import markdown
-from fastspml.distributed import EXCHANGE_BYTES_PER_S, EXCHANGE_S
-from fastspml.shards import ENTRIES_PER_TRIPLET, NOISY_TRIPLETS, SHARD_TRIPLETS, WARM_UP
+from fastspml.cluster.driver import EXCHANGE_BYTES_PER_S, EXCHANGE_S
+from fastspml.training.shards import ENTRIES_PER_TRIPLET, NOISY_TRIPLETS, SHARD_TRIPLETS, WARM_UP
 
 BATCH = 10
 FEATURES = 100_000

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.machine import RESULTS, write_results
+from bench.environment import RESULTS, write_results
 
 WORDS, TOPIC_WORDS, LINKS = (
     50,
@@ -40,7 +40,7 @@ SAMPLE_S = 0.02
 def write_planted(path: Path, n_nodes: int, seed: int = 0) -> None:
     """Write a network in which nodes of a topic link, block by block: no more than a block is ever in memory."""
     import fastspml as fs
-    from fastspml.csr import csr_from_parts, freeze_csr
+    from fastspml.sparse.csr import csr_from_parts, freeze_csr
 
     indptr, adj_indptr = np.arange(n_nodes + 1) * WORDS, [np.zeros(1, np.int64)]
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:

@@ -18,7 +18,7 @@ import numpy as np
 
 import fastspml as fs
 from bench import anchors
-from bench.machine import RESULTS, write_results
+from bench.environment import RESULTS, write_results
 from bench.paper import circles, tables
 from fastspml.cli import main as fastspml
 

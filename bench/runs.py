@@ -21,13 +21,13 @@ from statistics import median
 from typing import Any
 
 import fastspml as fs
-from bench.machine import RESULTS, write_results
+from bench.environment import RESULTS, write_results
 from bench.paper import tables
-from fastspml import learner
 from fastspml.kernels.arguments import N_SUMMED
 from fastspml.runs.config import resolve
 from fastspml.runs.folder import PARTIAL, Lines
-from fastspml.runs.training import train
+from fastspml.runs.run import train
+from fastspml.training import estimator
 
 RESUMABLE = 75
 MOST_WAIT_S = 0.3  # after a line of the log, and
@@ -181,7 +181,7 @@ def interrupts(n: int, form: str) -> dict[str, Any]:
     network = fs.synthetic_networks(n_tasks=1, n_nodes=200, n_features=100, words_per_node=10, links_per_node=4)[0]
     params: dict[str, Any] = {"metric": form, "shards": 8, "n_iters": 3000 if form == "diagonal" else 300}
     params |= {"average": True, "projection": "end" if form == "diagonal" else 50}
-    threads, learner.available_threads = learner.available_threads, lambda: 4
+    threads, estimator.available_threads = estimator.available_threads, lambda: 4
 
     def digest(state: Any) -> tuple[Any, ...]:
         return state.totals.tobytes(), state.moments.tobytes(), state.violations.tobytes(), state.work
@@ -206,7 +206,7 @@ def interrupts(n: int, form: str) -> dict[str, Any]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-        learner.available_threads = threads
+        estimator.available_threads = threads
     return {"metric": form, "interrupts": n_met, "resumed to the same bits": n_same}
 
 

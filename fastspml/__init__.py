@@ -11,29 +11,29 @@ __version__ = "0.1.0"
 # `import fastspml` costs nothing and the command line can answer without the compiler.
 _HOMES = {
     "Network": "network",
-    "Split": "network",
-    "split_networks": "network",
-    "share_vocabulary": "network",
+    "Split": "splits",
+    "split_networks": "splits",
+    "share_vocabulary": "vocabulary",
     "synthetic_networks": "synthetic",
     "Weighting": "weighting",
     "Metric": "metric",
-    "SPML": "spml",
-    "MTSPML": "mtspml",
-    "Progress": "state",
-    "read_networks": "store",
-    "write_networks": "store",
-    "save_model": "store",
-    "load_model": "store",
-    "link_auc": "evaluate",
-    "link_quality": "evaluate",
-    "LinkQuality": "evaluate",
+    "SPML": "training.spml",
+    "MTSPML": "training.mtspml",
+    "Progress": "training.state",
+    "read_networks": "io",
+    "write_networks": "io",
+    "save_model": "training.model_files",
+    "load_model": "training.model_files",
+    "link_auc": "ranking.measures",
+    "link_quality": "ranking.measures",
+    "LinkQuality": "ranking.measures",
     "check_leaks": "leaks",
-    "LinkIndex": "predict",
-    "connect": "predict",
+    "LinkIndex": "ranking.index",
+    "connect": "ranking.index",
     "select": "selection",
     "Selection": "selection",
 }
-_MODULES = ("baselines", "datasets", "distributed")
+_MODULES = {"baselines": "baselines", "datasets": "datasets", "distributed": "cluster"}
 
 __all__ = ["__version__", *_HOMES, *_MODULES]
 
@@ -42,7 +42,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(import_module(f"fastspml.{_HOMES[name]}"), name)
     elif name in _MODULES:
-        value = import_module(f"fastspml.{name}")
+        value = import_module(f"fastspml.{_MODULES[name]}")
     else:
         raise AttributeError(f"module 'fastspml' has no attribute {name!r}")
     globals()[name] = value

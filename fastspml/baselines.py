@@ -8,6 +8,7 @@ U-SPML, `MTSPML` its MT-SPML. With weighting=None attributes are taken as they a
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
@@ -15,14 +16,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from fastspml.csr import as_kernel_csr
-from fastspml.kernels import ranking
-from fastspml.learner import check_number
+from fastspml.checks import check_number
+from fastspml.kernels import scoring
 from fastspml.metric import Metric
 from fastspml.network import Network, Networks, as_networks, check_same_features
-from fastspml.scoring import RanksByMetric
-from fastspml.spml import SPML
-from fastspml.state import ProgressCall
+from fastspml.ranking.scores import link_scores
+from fastspml.sparse.csr import as_kernel_csr
+from fastspml.training.spml import SPML
+from fastspml.training.state import ProgressCall
 from fastspml.weighting import Weighting, as_weighting
 
 # LIBLINEAR stops where no pair's margin is off by more than this share of it, or after so many sweeps over the pairs.
@@ -59,8 +60,20 @@ class Parameters:
         return getattr(self, name)
 
 
+class MetricBaseline(Parameters, ABC):
+    """A baseline that ranks by a metric."""
+
+    @abstractmethod
+    def metric_for(self, task: Network | int | str) -> Metric:
+        """Return the metric of a task, given by its network, its position or its name."""
+
+    def scores(self, network: Network, nodes: np.ndarray) -> np.ndarray:
+        """Return how likely each node links to every node of a network, shape (len(nodes), n_nodes)."""
+        return link_scores(self.metric_for(network), network, nodes)
+
+
 @dataclass(eq=False, repr=False)
-class Euclid(Parameters, RanksByMetric):
+class Euclid(MetricBaseline):
     """Euclidean distance of the attributes as they are, or after a weighting fitted on the training nodes."""
 
     weighting: str | Weighting | None = "none"
@@ -101,7 +114,7 @@ class Popularity(Parameters):
         return np.broadcast_to(received, (len(nodes), network.n_nodes))
 
 
-class SingleTaskSPML(Parameters, RanksByMetric):
+class SingleTaskSPML(MetricBaseline):
     """ST-SPML: a metric per task, each learned from its own network alone. Parameters are those of `SPML`."""
 
     def __init__(self, **params: Any) -> None:
@@ -305,7 +318,7 @@ class _PairScores:
         if self.model.is_signed:
             return (self.model.bias - self.norms[nodes])[:, None] + self.norms
         scores = np.empty((len(nodes), len(self.norms)))
-        ranking.score_pairs(*as_kernel_csr(self.rows[nodes]), *self._words, self.model.weights, self.norms, scores)
+        scoring.score_pairs(*as_kernel_csr(self.rows[nodes]), *self._words, self.model.weights, self.norms, scores)
         scores += (self.model.bias + self.norms[nodes])[:, None]
         return scores
 

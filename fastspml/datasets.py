@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fastspml.io import read_networks
 from fastspml.network import Network
-from fastspml.store import read_networks
 
 PACKAGE = Path(__file__).parent
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
-from fastspml import exchange
-from fastspml.csr import canonical_adjacency, canonical_blocks, csr_from_parts, freeze, freeze_csr, index_dtype
-from fastspml.mapped import both_ways, is_mapped, renumbered, subset_links, subset_rows
+from fastspml import interop
+from fastspml.sparse.csr import canonical_adjacency, canonical_blocks, freeze, freeze_csr
+from fastspml.sparse.mapped import both_ways, is_mapped, subset_links, subset_rows
 
 if TYPE_CHECKING:
+    from fastspml.splits import Split
     from fastspml.weighting import Weighting
 
 
@@ -149,11 +148,11 @@ class Network:
         By default every numeric attribute of a node is a feature. With ``attributes`` named, that attribute holds a
         node's words: a mapping of words to numbers, or a vector.
         """
-        return cls(**exchange.from_networkx(graph, attributes) | names)
+        return cls(**interop.from_networkx(graph, attributes) | names)
 
     def to_networkx(self, attributes: str = "words") -> Any:
         """Return a networkx.DiGraph; each node's attributes stand in the node attribute named, words to numbers."""
-        return exchange.to_networkx(self, attributes)
+        return interop.to_networkx(self, attributes)
 
     @classmethod
     def from_anndata(cls, data: Any, links: str | None = None, obsm: str | Sequence[str] = (), **names: Any) -> Network:
@@ -162,7 +161,7 @@ class Network:
         The entries of obsm that are named, such as "X_pca", become dense blocks beside X. Dense blocks that
         `to_anndata` has written come back.
         """
-        return cls(**exchange.from_anndata(data, links, [obsm] if isinstance(obsm, str) else obsm) | names)
+        return cls(**interop.from_anndata(data, links, [obsm] if isinstance(obsm, str) else obsm) | names)
 
     def to_anndata(self) -> Any:
         """Return an anndata.AnnData with the attributes in X and the links in obsp["links"].
@@ -170,12 +169,12 @@ class Network:
         Dense blocks are the last columns of X; uns["dense_blocks"] holds the first column of each, and then the number
         of columns.
         """
-        return exchange.to_anndata(self)
+        return interop.to_anndata(self)
 
     @classmethod
     def from_pyg(cls, data: Any, **names: Any) -> Network:
         """Build a network from a PyTorch Geometric Data object, by its x and edge_index; torch is not imported."""
-        return cls(**exchange.from_pyg(data) | names)
+        return cls(**interop.from_pyg(data) | names)
 
     @property
     def n_nodes(self) -> int:
@@ -269,197 +268,18 @@ class Network:
 
     def split(self, test_size: float = 0.2, seed: int = 0) -> Split:
         """Hide a share of the nodes (or, if an integer, that many) with all their links."""
+        from fastspml.splits import split_networks
+
         return split_networks([self], test_size, seed)[0]
 
     def folds(self, n_folds: int = 5, seed: int = 0) -> list[Split]:
         """Cut the nodes into folds; each split hides one of them, and every node is hidden once."""
+        from fastspml.splits import fold_networks
+
         return [splits[0] for splits in fold_networks([self], n_folds, seed)]
 
 
 Networks = Network | Sequence[Network]
-
-
-@dataclass(frozen=True)
-class Split:
-    """A network and the part of it that may be trained on: hidden nodes and their links are left out."""
-
-    network: Network
-    train_nodes: np.ndarray
-    test_nodes: np.ndarray
-
-    @cached_property
-    def train(self) -> Network:
-        """The network of the training nodes alone."""
-        return self.network.subset(self.train_nodes)
-
-    @cached_property
-    def test(self) -> Network:
-        """The network of the hidden nodes alone."""
-        return self.network.subset(self.test_nodes)
-
-
-def split_at(network: Network, hidden: np.ndarray) -> Split:
-    """Return the split that hides these nodes."""
-    is_hidden = np.zeros(network.n_nodes, dtype=bool)
-    is_hidden[hidden] = True
-    return Split(network, np.flatnonzero(~is_hidden), np.flatnonzero(is_hidden))
-
-
-def split_networks(
-    networks: Iterable[Network], test_size: float = 0.2, seed: int = 0, anchors: Iterable[Any] = ()
-) -> list[Split]:
-    """Hide a share of the nodes of every task; a node hidden in one task is hidden in all that hold it.
-
-    Each task in turn hides nodes of its own until its share is reached, counting those that earlier tasks hid.
-    Nodes are recognised across tasks by name; networks without node names share none. Nodes named as ``anchors`` are
-    never hidden, and not counted: the ego of social circles is one.
-    """
-    networks, anchors = as_networks(networks), _as_anchors(networks, anchors)
-    is_hidden_by_name: dict[Any, bool] = {}
-    splits = []
-    for q, network in enumerate(networks):
-        is_hidden, is_free, n_anchors = np.zeros(network.n_nodes, bool), np.ones(network.n_nodes, bool), 0
-        if network.has_node_names or anchors:  # otherwise no node is known from elsewhere
-            names = network.nodes.tolist()
-            before = is_hidden_by_name if network.has_node_names else {}
-            is_hidden = np.fromiter((before.get(name, False) for name in names), bool, network.n_nodes)
-            # A training node of an earlier task must stay one, or it would be hidden in one task only.
-            is_free = np.fromiter((name not in before and name not in anchors for name in names), bool, len(names))
-            n_anchors = sum(name in anchors for name in names)
-        n_missing = max(0, _test_count(network, n_anchors, test_size) - int(is_hidden.sum()))
-        order = np.random.default_rng([seed, q]).permutation(network.n_nodes)
-        is_hidden[order[is_free[order]][:n_missing]] = True
-        if network.has_node_names:
-            is_hidden_by_name.update(zip(names, is_hidden.tolist(), strict=True))
-        splits.append(split_at(network, np.flatnonzero(is_hidden)))
-    return splits
-
-
-def fold_networks(
-    networks: Iterable[Network], n_folds: int = 5, seed: int = 0, anchors: Iterable[Any] = ()
-) -> list[list[Split]]:
-    """Cut the nodes of all tasks into folds; returns, per fold, the split of every task that hides it.
-
-    Every node is hidden once, in all tasks that hold it at the same time. Folds of a task differ in size by as little
-    as the nodes that it shares with earlier tasks allow. ``anchors`` are as in `split_networks`.
-    """
-    networks, anchors = as_networks(networks), _as_anchors(networks, anchors)
-    fewest = min(networks, key=lambda network: network.n_nodes)
-    if isinstance(n_folds, bool) or not isinstance(n_folds, (int, np.integer)) or not 2 <= n_folds <= fewest.n_nodes:
-        raise ValueError(
-            f"n_folds must be an integer from 2 to the number of nodes, {fewest.n_nodes} in {fewest.name!r}; "
-            f"got {n_folds!r}."
-        )
-    fold_by_name: dict[Any, int] = {}
-    by_task: list[tuple[Network, np.ndarray]] = []
-    for q, network in enumerate(networks):
-        names = network.nodes.tolist()
-        before = fold_by_name if network.has_node_names else {}
-        folds = np.fromiter((-1 if name in anchors else before.get(name, n_folds) for name in names), int, len(names))
-        # New nodes fill the folds up evenly: the sequence of folds is that of the emptiest one at every step.
-        new = np.random.default_rng([seed, q]).permutation(np.flatnonzero(folds == n_folds))
-        sizes = np.bincount(folds[(folds >= 0) & (folds < n_folds)], minlength=n_folds)
-        levels = np.concatenate([np.arange(size, size + len(new)) for size in sizes])
-        folds[new] = np.repeat(np.arange(n_folds), len(new))[np.argsort(levels, kind="stable")][: len(new)]
-        if network.has_node_names:
-            fold_by_name.update(zip(names, folds.tolist(), strict=True))
-        by_task.append((network, folds))
-    return [[split_at(network, np.flatnonzero(folds == fold)) for network, folds in by_task] for fold in range(n_folds)]
-
-
-def _as_anchors(networks: Sequence[Network], anchors: Iterable[Any]) -> set[Any]:
-    """Return the names of nodes that are never hidden, after a look whether they are there."""
-    wanted = {anchors} if isinstance(anchors, (str, int)) else set(anchors)
-    for network in networks if wanted else ():
-        if not wanted.intersection(network.nodes.tolist()):
-            raise ValueError(
-                f"{network.name!r} has none of the anchors {', '.join(map(repr, sorted(wanted, key=str)))}."
-            )
-    return wanted
-
-
-def _test_count(network: Network, n_anchors: int, test_size: float) -> int:
-    n_nodes = network.n_nodes - n_anchors
-    if isinstance(test_size, (int, np.integer)) and not isinstance(test_size, bool):
-        count = int(test_size)
-    elif isinstance(test_size, (float, np.floating)) and 0 < test_size < 1:
-        count = int(np.ceil(test_size * n_nodes))
-    else:
-        raise ValueError(f"test_size must be a share between 0 and 1 or a number of nodes, got {test_size!r}.")
-    if not 0 < count < n_nodes:
-        raise ValueError(
-            f"test_size {test_size!r} hides {count} of the {n_nodes} nodes of {network.name!r}; "
-            "at least one must be hidden and one left to train on."
-        )
-    return count
-
-
-def share_vocabulary(networks: Iterable[Network]) -> list[Network]:
-    """Return the networks over one vocabulary: the union of theirs, words in order of first appearance.
-
-    Dense blocks must have the same widths and names in all networks; their features follow the words.
-    """
-    networks = as_networks(networks)
-    position: dict[Any, int] = {}
-    for network in networks:
-        if network.vocabulary is None:
-            raise ValueError(f"{network.name!r} has no vocabulary; words can be matched by name only.")
-        if network.weighting is not None:
-            raise ValueError(f"{network.name!r} has been weighted already; share the vocabulary first, then weight.")
-        _check_same_blocks(networks[0], network)
-        if _dense_names(network) != _dense_names(networks[0]):
-            raise ValueError(
-                f"the dense features of {networks[0].name!r} and {network.name!r} have different names; "
-                "give both the same."
-            )
-        for word in network.vocabulary[: network.n_sparse_features].tolist():
-            position.setdefault(word, len(position))
-    for word in _dense_names(networks[0]):
-        position[word] = len(position)
-    vocabulary = np.array(list(position))
-    moved: dict[tuple[int, int], sparse.csr_array] = {}  # tasks that share their attributes go on sharing them
-    shared = []
-    for network in networks:
-        assert network.vocabulary is not None
-        key = (id(network.features), id(network.vocabulary))
-        if key not in moved:
-            columns = np.array([position[word] for word in network.vocabulary.tolist()], dtype=np.int64)
-            old = network.features
-            new = csr_from_parts(
-                old.data.copy(),
-                columns[old.indices].astype(index_dtype(len(position))),
-                old.indptr,
-                (network.n_nodes, len(position)),
-            )
-            moved[key] = freeze_csr(new)
-        shared.append(network.replace(features=moved[key], vocabulary=vocabulary))
-    return shared
-
-
-def align_vocabulary(network: Network, vocabulary: np.ndarray) -> tuple[Network, int]:
-    """Return a network over another vocabulary, and how many of its words are left out because that one lacks them.
-
-    Dense features are never left out: the vocabulary must end with their names.
-    """
-    if network.vocabulary is None:
-        raise ValueError(f"{network.name!r} has no vocabulary; words can be matched by name only.")
-    names = _dense_names(network)
-    if vocabulary[len(vocabulary) - len(names) :].tolist() != names:
-        raise ValueError(
-            f"{network.name!r} has {len(names)} dense features, {names[0]!r} to {names[-1]!r}, but the vocabulary does "
-            "not end with their names; use networks with the same dense blocks."
-        )
-    position = {word: f for f, word in enumerate(vocabulary.tolist())}
-    columns = np.array([position.get(word, -1) for word in network.vocabulary.tolist()], dtype=np.int64)
-    known = np.flatnonzero(columns >= 0)
-    if network.is_mapped:
-        place: np.ndarray = columns.astype(index_dtype(len(vocabulary)))
-        features = renumbered(network.features, np.arange(network.n_nodes), place, len(vocabulary))
-        return network.replace(features=features, vocabulary=vocabulary), len(columns) - len(known)
-    narrow = network.features[:, known]
-    indices = columns[known][narrow.indices].astype(index_dtype(len(vocabulary)))
-    features = csr_from_parts(narrow.data, indices, narrow.indptr, (network.n_nodes, len(vocabulary)))
-    return network.replace(features=freeze_csr(features), vocabulary=vocabulary), len(columns) - len(known)
 
 
 def as_networks(networks: Any, what: str = "networks") -> list[Network]:
@@ -487,7 +307,7 @@ def check_same_features(networks: Sequence[Network]) -> None:
                 f"{first.name!r} has {first.n_features} features and {other.name!r} has {other.n_features}; "
                 "tasks must be over one vocabulary (fs.share_vocabulary makes one)."
             )
-        _check_same_blocks(first, other)
+        check_same_blocks(first, other)
         if first.vocabulary is None or other.vocabulary is None or other.vocabulary is first.vocabulary:
             continue
         if not np.array_equal(first.vocabulary, other.vocabulary):
@@ -497,7 +317,7 @@ def check_same_features(networks: Sequence[Network]) -> None:
             )
 
 
-def _check_same_blocks(first: Network, other: Network) -> None:
+def check_same_blocks(first: Network, other: Network) -> None:
     if other.dense_blocks != first.dense_blocks:
         raise ValueError(
             f"{first.name!r} has {described_blocks(first.dense_blocks)} and {other.name!r} has "
@@ -512,7 +332,7 @@ def described_blocks(dense_blocks: Sequence[int]) -> str:
     return f"dense blocks of {' + '.join(map(str, dense_blocks))} features"
 
 
-def _dense_names(network: Network) -> list[Any]:
+def dense_names(network: Network) -> list[Any]:
     """Return the names of the dense features of a network with a vocabulary."""
     assert network.vocabulary is not None
     return network.vocabulary[network.n_sparse_features :].tolist()

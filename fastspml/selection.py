@@ -21,13 +21,14 @@ import numpy as np
 
 from fastspml.baselines import PairSVM
 from fastspml.checks import check_positive_integer
-from fastspml.evaluate import HiddenLinks
-from fastspml.learner import Learner
 from fastspml.machine import available_threads
-from fastspml.mtspml import MTSPML
-from fastspml.network import Network, Networks, Split, as_networks, fold_networks
-from fastspml.problem import Prepared
-from fastspml.spml import SPML
+from fastspml.network import Network, Networks, as_networks
+from fastspml.ranking.measures import HiddenLinks
+from fastspml.splits import Split, fold_networks
+from fastspml.training.estimator import Learner
+from fastspml.training.mtspml import MTSPML
+from fastspml.training.problem import Prepared
+from fastspml.training.spml import SPML
 
 # Looks at the held-out nodes during a fit: after 1/16, 1/8, ... and all of the iterations.
 LOOKS = 5

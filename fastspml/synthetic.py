@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from fastspml.checks import check_positive_integer
-from fastspml.csr import csr_from_parts, freeze_csr, index_dtype
 from fastspml.network import Network
+from fastspml.sparse.csr import csr_from_parts, freeze_csr, index_dtype
 
 # The most frequent words, one in so many, belong to no topic; of the others one in so many does.
 FREQUENT_SHARE, TOPICAL_EVERY = 10, 5

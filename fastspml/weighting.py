@@ -8,9 +8,9 @@ from typing import Any, NoReturn, overload
 import numpy as np
 from scipy import sparse
 
-from fastspml.csr import block_bounds, canonical_row_blocks, csr_from_parts, freeze_csr
-from fastspml.mapped import count_columns, is_mapped, pile, row_ranges, rows_between
 from fastspml.network import Network, as_networks, check_same_features, described_blocks
+from fastspml.sparse.csr import block_bounds, canonical_row_blocks, csr_from_parts, freeze_csr
+from fastspml.sparse.mapped import count_columns, is_mapped, pile, row_ranges, rows_between
 
 KINDS = ("tfidf", "none", "binary", "l1", "l2")
 

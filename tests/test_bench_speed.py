@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fastspml as fs
-from bench.machine import cache_bytes, write_results
+from bench.environment import cache_bytes, write_results
 from bench.speed import bars, cases, factored, growth, kernels, limit, networks, objective, peers, threads
 from bench.speed.__main__ import PARTS, render
 from bench.speed.page import page

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import fastspml as fs
-from fastspml import learner, stream
 from fastspml.kernels.arguments import N_SUMMED
+from fastspml.training import chunks, estimator
 
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())
 N_ITERS = {1: 60, 2: 90, 3: 111, 8: 230, 64: 1500}  # by shards: some rounds, the last one cut off in the middle
@@ -29,7 +29,7 @@ def tasks():
 
 @pytest.fixture
 def four_threads(monkeypatch):
-    monkeypatch.setattr(learner, "available_threads", lambda: 4)
+    monkeypatch.setattr(estimator, "available_threads", lambda: 4)
 
 
 def models(form="diagonal", n_shards=3, **params):
@@ -109,7 +109,7 @@ def test_threads_do_not_show(tasks, four_threads, form, n_shards, projection, av
 
 
 def test_threads_beyond_the_machines_are_capped(tasks, monkeypatch):
-    monkeypatch.setattr(learner, "available_threads", lambda: 1)
+    monkeypatch.setattr(estimator, "available_threads", lambda: 1)
     got, expected = (fs.SPML(n_iters=50, shards=2, n_threads=n).fit(tasks) for n in (64, 1))
     assert bits(got) == bits(expected)
 
@@ -134,14 +134,14 @@ def test_a_look_on_the_way_sees_what_a_shorter_fit_learns(tasks, form, n_shards,
 def test_chunks_do_not_show(tasks, monkeypatch, chunk_triplets, projection, form, n_shards):
     params = {"form": form, "n_shards": n_shards, "projection": projection, "average": True}
     expected = [bits(model.fit(tasks)) for model in models(**params)]
-    monkeypatch.setattr(stream, "CHUNK_TRIPLETS", chunk_triplets)
+    monkeypatch.setattr(chunks, "CHUNK_TRIPLETS", chunk_triplets)
     assert [bits(model.fit(tasks)) for model in models(**params)] == expected
 
 
 @pytest.mark.parametrize("form", ["diagonal", "full", "factored"])
 def test_a_small_buffer_recomputes_the_same(tasks, monkeypatch, form):
     expected = [bits(model.fit(tasks)) for model in models(form, batch_size=40)]
-    monkeypatch.setattr(stream, "KEPT_SUBGRADIENTS", 500)
+    monkeypatch.setattr(chunks, "KEPT_SUBGRADIENTS", 500)
     assert [bits(model.fit(tasks)) for model in models(form, batch_size=40)] == expected
 
 
@@ -153,7 +153,7 @@ def test_stopping_and_resuming_does_not_show(
 ):
     for number, model in enumerate(models(form, n_shards, projection=projection, average=True)):
         expected = bits(model.fit(tasks))
-        monkeypatch.setattr(stream, "CHUNK_TRIPLETS", 1)
+        monkeypatch.setattr(chunks, "CHUNK_TRIPLETS", 1)
         stopped = again(model).fit(tasks, progress=lambda record: record.iteration >= stop)
         assert stop <= stopped.n_iters_ < stop + 5  # at the end of a chunk, or of a shard
         assert len(stopped.violations_) == stopped.n_iters_

@@ -11,7 +11,7 @@ import pytest
 
 import fastspml as fs
 from fastspml import datasets
-from fastspml.readers.debian import read_debian
+from fastspml.io.readers.debian import read_debian
 from tests.conftest import shared_data
 
 BOX = Path(__file__).parent.parent / "data"

@@ -12,11 +12,11 @@ import pytest
 from scipy import sparse
 
 import fastspml as fs
-from fastspml import mapped
 from fastspml.cli import main
-from fastspml.network import align_vocabulary
-from fastspml.readers.text import read_text
-from fastspml.scoring import ranked_norms
+from fastspml.io.readers.text import read_text
+from fastspml.ranking.scores import ranked_norms
+from fastspml.sparse import mapped
+from fastspml.vocabulary import align_vocabulary
 from fastspml.weighting import KINDS
 from tests import naive
 from tests.conftest import make_network, with_vectors

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,6 +19,7 @@ import pytest
 import fastspml as fs
 from fastspml import distributed
 from fastspml.cli import main
+from fastspml.cluster import driver, messages, worker
 from fastspml.kernels.arguments import N_SUMMED
 
 dask = pytest.importorskip("distributed", reason="the extra 'distributed' is not installed")
@@ -34,8 +36,8 @@ def client():
 @pytest.fixture
 def every_round(monkeypatch):
     """Give every round to the cluster, also where this process would be faster."""
-    monkeypatch.setattr(distributed._Driver, "_pays", lambda *arguments: True)
-    monkeypatch.setattr(distributed, "PATIENCE_S", 120.0)
+    monkeypatch.setattr(driver.Driver, "_pays", lambda *arguments: True)
+    monkeypatch.setattr(driver, "PATIENCE_S", 120.0)
 
 
 @pytest.fixture(scope="module")
@@ -148,23 +150,23 @@ def test_killed_workers_do_not_show(client, tasks, every_round, victims):
 def test_a_worker_that_missed_a_round_is_sent_all_totals(client, tasks, every_round, monkeypatch):
     model = models()[0]
     expected = bits(model.fit(tasks))
-    monkeypatch.setattr(distributed, "uuid", SimpleNamespace(uuid4=lambda: SimpleNamespace(hex="this run")))
+    monkeypatch.setattr(driver, "uuid", SimpleNamespace(uuid4=lambda: SimpleNamespace(hex="this run")))
 
     def progress(record):
         if record.iteration == 60:
-            client.run(distributed._SEATS.clear)
+            client.run(worker.SEATS.clear)
 
     assert bits(distributed.fit(again(model), tasks, client, progress)) == expected
     deadline = time.monotonic() + 60
-    while any(client.run(lambda: "this run" in distributed._SEATS).values()):  # nothing of it is left behind
+    while any(client.run(lambda: "this run" in worker.SEATS).values()):  # nothing of it is left behind
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
 def test_a_slow_worker_is_not_waited_for(client, tasks, every_round, monkeypatch):
     """Shards that are overdue are run by the driver."""
-    monkeypatch.setattr(distributed, "PATIENCE_S", 0.01)
-    monkeypatch.setattr(distributed, "PATIENCE", 0.0)
+    monkeypatch.setattr(driver, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(driver, "PATIENCE", 0.0)
     model = models()[1]
     expected = bits(model.fit(tasks))
     sleeping = [client.submit(time.sleep, 5, pure=False) for _ in range(3 * N_WORKERS)]  # all workers are busy
@@ -186,7 +188,7 @@ def test_stopped_on_a_cluster_and_resumed_anywhere(client, tasks, tmp_path, ever
 
 def test_tasks_have_equally_many_shards():
     def sizes(n_shards, n_slots, most=99):
-        groups = distributed._groups(range(n_shards), n_slots, most)
+        groups = driver.shard_groups(range(n_shards), n_slots, most)
         assert [shard for group in groups for shard in group] == list(range(n_shards))
         return [len(group) for group in groups]
 
@@ -205,7 +207,7 @@ def test_tasks_have_equally_many_shards():
 def test_a_task_has_so_much_time_and_so_many_bytes_of_totals(tasks, every_round, monkeypatch, limit, n_tasks):
     """Counted in a round of 16 shards, for two workers."""
     submitted = []
-    plain = distributed._Driver._submit
+    plain = driver.Driver._submit
 
     def submit(self, start, shards):
         self.iteration_s = 1e-9  # whatever was measured
@@ -213,8 +215,8 @@ def test_a_task_has_so_much_time_and_so_many_bytes_of_totals(tasks, every_round,
         return plain(self, start, shards)
 
     for name, value in limit.items():
-        monkeypatch.setattr(distributed, name, value)
-    monkeypatch.setattr(distributed._Driver, "_submit", submit)
+        monkeypatch.setattr(driver, name, value)
+    monkeypatch.setattr(driver.Driver, "_submit", submit)
     model = fs.SPML(n_iters=400, shards=16)
     expected = bits(model.fit(tasks))
     with distributed.cluster("local:2") as client:
@@ -228,13 +230,15 @@ def test_what_travels_is_what_changed():
     before = np.arange(100.0).reshape(50, 2)
     after = before.copy()
     after[3, 1], after[7, 0] = -1.0, np.nan
-    places, values = distributed._changes(before, after)
+    places, values = messages.changes_between(before, after)
     assert places.tolist() == [7, 14]
     assert places.dtype == np.uint32
-    np.testing.assert_array_equal(distributed._changed(before, (places, values)), after)
-    assert distributed._changes(before, before)[0].size == 0
-    assert isinstance(distributed._changes(before, before + 1.0), np.ndarray)  # smaller than all positions and values
-    assert distributed._changes(np.zeros((9, 1)), np.array([[0.0]] * 8 + [[-0.0]]))[0].tolist() == [8]
+    np.testing.assert_array_equal(messages.with_changes(before, (places, values)), after)
+    assert messages.changes_between(before, before)[0].size == 0
+    assert isinstance(
+        messages.changes_between(before, before + 1.0), np.ndarray
+    )  # smaller than all positions and values
+    assert messages.changes_between(np.zeros((9, 1)), np.array([[0.0]] * 8 + [[-0.0]]))[0].tolist() == [8]
 
 
 def test_what_workers_find_wrong_is_said(client, file, every_round):
@@ -269,22 +273,20 @@ def test_another_file_on_a_worker_is_noticed(tmp_path, every_round):
 
 def test_another_version_on_a_worker_is_noticed(client, tasks, every_round, monkeypatch):
     """Whichever file of the package differs."""
-    monkeypatch.setattr(distributed, "_package_digest", lambda: "another")
+    monkeypatch.setattr(driver, "package_digest", lambda: "another")
     with pytest.raises(ValueError, match="a worker has another version of fastspml than the driver"):
         distributed.fit(models()[0], tasks, client)
 
 
 def test_the_digest_covers_all_sources(tmp_path, monkeypatch):
     package = tmp_path / "fastspml"
-    shutil.copytree(
-        distributed.Path(distributed.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
-    )
+    shutil.copytree(Path(fs.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     digests = set()
-    for name in (None, "weighting.py", "store/reading.py", "kernels/draws.py"):
+    for name in (None, "weighting.py", "io/reading.py", "kernels/draws.py"):
         if name is not None:
             with open(package / name, "a") as source:
                 source.write("# changed\n")
-        program = "from fastspml import distributed; print(distributed._package_digest())"
+        program = "from fastspml.cluster.messages import package_digest; print(package_digest())"
         got = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
         digests.add(got.stdout)
     assert len(digests) == 4
@@ -297,7 +299,7 @@ def test_a_cluster_that_cannot_pay_is_said_so_and_costs_little(client, tasks, mo
     expected = bits(model.fit(tasks))
     with pytest.warns(UserWarning, match="nothing to do: all 40 iterations are needed before the first round"):
         assert bits(distributed.fit(again(model), tasks, client)) == expected
-    monkeypatch.setattr(distributed, "EXCHANGE_S", 1e6)
+    monkeypatch.setattr(driver, "EXCHANGE_S", 1e6)
     model = fs.SPML(n_iters=200, shards=3)
     expected = bits(model.fit(tasks))
     with pytest.warns(UserWarning, match=r"nothing to do: the fit takes about \d+\.\d s in this process"):

@@ -13,7 +13,7 @@ from scipy import stats
 
 import fastspml as fs
 from fastspml.kernels import draws
-from fastspml.stack import stack
+from fastspml.training.layout import stack
 from tests import naive
 from tests.conftest import dense, make_network
 

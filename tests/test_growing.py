@@ -9,8 +9,8 @@ import pytest
 from scipy import sparse
 
 import fastspml as fs
-from fastspml.mtspml import FROZEN_SEED
-from fastspml.network import align_vocabulary
+from fastspml.training.mtspml import FROZEN_SEED
+from fastspml.vocabulary import align_vocabulary
 from tests import naive
 from tests.conftest import dense, make_network
 
@@ -336,7 +336,7 @@ def test_an_added_task_may_bring_words(small, grown, form):
 
 
 def test_progress_stops_a_task_and_keeps_what_it_learned(tasks, monkeypatch):
-    monkeypatch.setattr("fastspml.stream.CHUNK_TRIPLETS", 50)
+    monkeypatch.setattr("fastspml.training.chunks.CHUNK_TRIPLETS", 50)
     model = fs.MTSPML(n_iters=12).fit(tasks[:2])
     model.add_task(tasks[2], n_iters=100, common="moving", progress=lambda record: record.iteration >= 20)
     assert 20 <= model.n_iters_ < 112
@@ -345,7 +345,7 @@ def test_progress_stops_a_task_and_keeps_what_it_learned(tasks, monkeypatch):
 
 
 def test_a_report_of_an_added_task_has_no_negative_share(tasks):
-    from fastspml.report import _convergence
+    from fastspml.report.summary import _convergence
 
     model = fs.MTSPML(n_iters=12).fit(tasks[:2]).add_task(tasks[2], n_iters=5, common="moving")
     shares = _convergence(model, tasks)["violated"]

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import fastspml as fs
-from fastspml.csr import as_kernel_csr
-from fastspml.entries import pack, unpack
-from fastspml.kernels import diagonal, draws, embedding, factored, full, ranking
+from fastspml.kernels import diagonal, draws, embedding, factored, full, scoring
 from fastspml.kernels.arguments import DiagonalMemory, FactoredMemory, FullMemory, Scales
 from fastspml.kernels.rows import Apart, Span, Triplet, pair_dtype
-from fastspml.state import make_sums
+from fastspml.sparse.csr import as_kernel_csr
+from fastspml.training.packed import pack, unpack
+from fastspml.training.state import make_sums
 from tests import naive
 from tests.conftest import make_network
 
@@ -154,9 +154,9 @@ def test_embeddings_are_subtracted_factor_by_factor(n_queries, n_nodes, rank, se
     embeddings, others = rng.normal(size=(n_queries, rank)), rng.normal(size=(n_nodes, rank))
     scores = rng.normal(size=(n_queries, n_nodes))
     got, alone = scores.copy(), scores[:1].copy()
-    ranking.subtract_embeddings(2.0 * embeddings, np.ascontiguousarray(others.T), got)
+    scoring.subtract_embeddings(2.0 * embeddings, np.ascontiguousarray(others.T), got)
     np.testing.assert_allclose(got, naive.subtract_embeddings(scores, embeddings, others), atol=1e-12)
-    ranking.subtract_embeddings(2.0 * embeddings[:1], np.ascontiguousarray(others.T), alone)
+    scoring.subtract_embeddings(2.0 * embeddings[:1], np.ascontiguousarray(others.T), alone)
     assert np.array_equal(alone[0], got[0])
 
 
@@ -227,7 +227,7 @@ def test_scores_of_twins_tie_exactly():
     norms = np.array([naive.sqdist(np.diag(weights), x, 0 * x) for x in rows.toarray()])
     scores = np.empty((30, 30))
     products = sparse.csr_array(rows @ np.diag(weights))
-    ranking.score_nodes(*as_kernel_csr(products), *as_kernel_csr(rows.T.tocsr()), norms, scores)
+    scoring.score_nodes(*as_kernel_csr(products), *as_kernel_csr(rows.T.tocsr()), norms, scores)
     for query, y in enumerate(rows.toarray()):
         np.testing.assert_allclose(scores[query], naive.score_nodes(np.diag(weights), rows.toarray(), y), atol=1e-12)
     assert np.array_equal(scores[:, 4], scores[:, 5])

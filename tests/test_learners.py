@@ -148,7 +148,7 @@ def test_weighting_by_the_model_is_weighting_by_hand():
 
 
 def test_progress_hears_of_every_chunk_and_can_stop(network, monkeypatch):
-    monkeypatch.setattr("fastspml.stream.CHUNK_TRIPLETS", 100)
+    monkeypatch.setattr("fastspml.training.chunks.CHUNK_TRIPLETS", 100)
     records = []
     model = fs.SPML(n_iters=35).fit(network, progress=records.append)
     assert [record.iteration for record in records] == [10, 20, 30, 35]
@@ -268,7 +268,7 @@ def test_a_metric_that_runs_away_is_stopped():
 
 
 def test_a_full_metric_that_cannot_fit_is_refused(network, monkeypatch):
-    monkeypatch.setattr("fastspml.learner.available_memory", lambda: 100.0)
+    monkeypatch.setattr("fastspml.training.estimator.available_memory", lambda: 100.0)
     with pytest.raises(
         MemoryError, match=r"a full metric of 9 words takes .* GB, but .* GB are free; use metric='diagonal'"
     ):

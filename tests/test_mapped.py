@@ -11,10 +11,11 @@ import pytest
 
 import fastspml as fs
 from bench import memory
-from fastspml import mapped, stack
 from fastspml.cli import main
-from fastspml.csr import as_kernel_csr
-from fastspml.kernels import ranking, scanning
+from fastspml.kernels import scanning, scoring
+from fastspml.sparse import mapped
+from fastspml.sparse.csr import as_kernel_csr
+from fastspml.training import layout
 from tests import naive
 from tests.conftest import dense, make_network
 
@@ -25,7 +26,7 @@ PARTS = ("data", "indices", "indptr")
 def small_pieces(monkeypatch):
     """Cut small networks into many pieces, too."""
     monkeypatch.setattr(mapped, "PIECE", 37)
-    monkeypatch.setattr(stack, "PIECE", 37)
+    monkeypatch.setattr(layout, "PIECE", 37)
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def test_several_mapped_tasks_train_to_the_same_bits(both, weighting, n_threads)
 
 def test_mapped_tasks_over_the_same_nodes_share_their_rows(both):
     first = both[1][0]
-    laid_out = stack.stack([first, first.with_links(both[0][1].adjacency, "other")], pooled=False)
+    laid_out = layout.stack([first, first.with_links(both[0][1].adjacency, "other")], pooled=False)
     assert np.shares_memory(laid_out.values, first.features.data)
 
 
@@ -172,7 +173,7 @@ def test_scanning_ranks_by_definition(tmp_path):
 
 
 def test_a_scan_may_hold_few_queries(both, monkeypatch):
-    monkeypatch.setattr("fastspml.scanning.BLOCK_BYTES", 8 * 70 * 3)
+    monkeypatch.setattr("fastspml.ranking.mapped_ranking.BLOCK_BYTES", 8 * 70 * 3)
     metric = fs.Metric.identity(70)
     expected, got = (fs.link_auc(metric, networks[0], np.arange(10)) for networks in both)
     assert np.array_equal(got, expected, equal_nan=True)
@@ -214,7 +215,7 @@ def test_score_links_and_count_negatives():
         mine = positives[starts[query] : starts[query + 1]]
         assert n_negative[query] == len(negatives)
         places = [naive.first_above(mine, negative) for negative in negatives]
-        assert places == [ranking.first_above(mine, len(mine), negative) for negative in negatives]
+        assert places == [scoring.first_above(mine, len(mine), negative) for negative in negatives]
         got = passed[starts[query] + query : starts[query + 1] + query + 1]
         assert got.tolist() == np.bincount(places, minlength=len(mine) + 1).tolist()
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import fastspml as fs
-from fastspml.stack import stack
+from fastspml.training.layout import stack
 from tests.conftest import dense, make_network
 
 X = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0], [0.5, 3.0, 0.0]])
@@ -150,7 +150,7 @@ def test_stacked_rows_lie_side_by_side_and_shared_attributes_stand_once(network)
 def test_large_networks_and_numbers_of_other_sizes_are_not_copied(network, monkeypatch):
     double = make_network(dtype=np.float64)
     uncopied = [stack([double], pooled=True)]
-    monkeypatch.setattr(sys.modules["fastspml.stack"], "MOST_COPIED_BYTES", 100)
+    monkeypatch.setattr(sys.modules["fastspml.training.layout"], "MOST_COPIED_BYTES", 100)
     uncopied.append(stack([network], pooled=True))
     for stacked, given in zip(uncopied, (double, network), strict=True):
         assert np.shares_memory(stacked.words, given.features.indices)

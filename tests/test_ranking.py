@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import fastspml as fs
-from fastspml import baselines, scoring
-from fastspml.evaluate import HiddenLinks
+from fastspml import baselines
 from fastspml.kernels import draws
-from fastspml.predict import rank_tasks
+from fastspml.ranking.index import rank_tasks
+from fastspml.ranking.measures import HiddenLinks
+from fastspml.ranking.scores import NodeScores, link_scores
+from fastspml.training.layout import stack
+from fastspml.training.objective import mean_hinge
 from tests import naive
 from tests.conftest import dense, make_network, matrix_of
 
@@ -79,7 +82,7 @@ def test_auc_is_scikit_learns(network):
 
 @pytest.mark.parametrize("block_bytes", [8, 10**9])
 def test_auc_of_metrics(network, monkeypatch, block_bytes):
-    monkeypatch.setattr(scoring, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("fastspml.ranking.scores.BLOCK_BYTES", block_bytes)
     features, links = dense(network)
     for metric in metrics(network.n_features):
         got = fs.link_auc(metric, network, np.arange(network.n_nodes))
@@ -292,7 +295,7 @@ def test_nodes_with_nothing_in_common_tie_at_zero_similarity():
 def test_scores_do_not_depend_on_the_other_queries():
     network = fs.Weighting("l2").fit_transform(fs.Network(text_like(300)))
     factors = np.random.default_rng(0).normal(size=(120, 10)).astype(np.float32)
-    scorer = scoring.NodeScores(fs.Metric.factored(np.ones(120), factors, weighting=network.weighting), network)
+    scorer = NodeScores(fs.Metric.factored(np.ones(120), factors, weighting=network.weighting), network)
     together = scorer.node_scores(np.arange(50))
     for size in (1, 7, 49):
         assert np.array_equal(scorer.node_scores(np.arange(size)), together[:size])
@@ -310,10 +313,10 @@ def test_one_set_of_hidden_links_ranks_by_any_metric(network):
 def test_the_same_nodes_under_another_metric_are_searched_by_it(network):
     excluded = np.full(network.n_nodes, -1)
     for one, other in itertools.permutations(metrics(network.n_features)[3:5] + metrics(network.n_features)[8:], 2):
-        scorer = scoring.NodeScores(one, network)
+        scorer = NodeScores(one, network)
         scorer.nearest(network.features, 3, excluded)
         got = scorer.under(other).nearest(network.features, 3, excluded)
-        expected = scoring.NodeScores(other, network).nearest(network.features, 3, excluded)
+        expected = NodeScores(other, network).nearest(network.features, 3, excluded)
         assert np.array_equal(got[0], expected[0])
         assert np.array_equal(got[1], expected[1])
 
@@ -329,21 +332,14 @@ def test_a_factored_metric_never_forms_a_dense_matrix_of_features(network, monke
         fs.LinkIndex(metric, network).query(network, 3)
         metric.distances(network)
         metric.similarities(network)
-        scoring.mean_hinge(metric, [network], 1.0, 0)
-        scoring.mean_hinge(metric, [network], 1.0, 0, n_triplets=10)
+        mean_hinge(metric, [network], 1.0, 0)
+        mean_hinge(metric, [network], 1.0, 0, n_triplets=10)
 
 
-def test_a_model_hands_out_scores_of_its_metric(network):
-    class Model(scoring.RanksByMetric):
-        def __init__(self, metric):
-            self.metric = metric
-
-        def metric_for(self, task):
-            return self.metric
-
+def test_link_scores_are_those_of_the_metric(network):
     features, _ = dense(network)
     for metric in metrics(network.n_features):
-        got = Model(metric).scores(network, np.array([1, 6]))
+        got = link_scores(metric, network, np.array([1, 6]))
         for row, node in zip(got, (1, 6), strict=True):
             expected = np.array(
                 [naive.rank_score(matrix_of(metric), features[node], x, metric.score) for x in features]
@@ -456,21 +452,21 @@ def test_objective_of_any_shape(n_nodes, n_features, seed):
     if network.n_triplets == 0:
         return
     for metric in metrics(n_features):
-        got = scoring.mean_hinge(metric, [network], 0.5, seed=0) * network.n_triplets
+        got = mean_hinge(metric, [network], 0.5, seed=0) * network.n_triplets
         expected = naive.hinge_sum(matrix_of(metric), features, links, 0.5, metric.score)
         assert got == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 def test_objective_of_drawn_triplets(networks):
     drawn = np.empty((300, 4), dtype=np.int64)
-    stacked = scoring.stack(networks[:2], pooled=True, with_rows=False)
+    stacked = stack(networks[:2], pooled=True, with_rows=False)
     draws.sample_triplets(stacked, np.uint64(0), np.uint64(3), np.uint64(0), drawn)
     features = [dense(network)[0] for network in networks[:2]]
     for metric in metrics(9):
         M = matrix_of(metric)
         gaps = [naive.gap(M, features[q][i], features[q][j], features[q][l], metric.score) for q, i, j, l in drawn]
         expected = np.maximum(np.array(gaps) + 0.5, 0.0).mean()
-        assert scoring.mean_hinge(metric, networks[:2], 0.5, seed=3, n_triplets=300) == pytest.approx(expected)
+        assert mean_hinge(metric, networks[:2], 0.5, seed=3, n_triplets=300) == pytest.approx(expected)
 
 
 def test_twins_of_the_hub(network):

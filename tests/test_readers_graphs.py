@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scipy import io, sparse
 
-from fastspml.readers.lines import distinct_names
-from fastspml.readers.linqs import read_linqs
-from fastspml.readers.matlab import read_matlab
-from fastspml.readers.npz import read_npz
-from fastspml.readers.snap_ego import read_snap_ego
+from fastspml.io.readers.lines import distinct_names
+from fastspml.io.readers.linqs import read_linqs
+from fastspml.io.readers.matlab import read_matlab
+from fastspml.io.readers.npz import read_npz
+from fastspml.io.readers.snap_ego import read_snap_ego
 from tests.conftest import shared_data
 
 

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 import fastspml as fs
-from fastspml import plots
 from fastspml.cli import main
-from fastspml.report import ROC_POINTS, about_run, facts, mean_roc, render, write_report
-from fastspml.scoring import NodeScores
+from fastspml.ranking.scores import NodeScores
+from fastspml.report import plots
+from fastspml.report.summary import ROC_POINTS, about_run, facts, mean_roc, render, write_report
 from tests.conftest import make_network
 
 HOSTILE = "<script>alert('&\"')</script>\x00\u202e"

@@ -18,16 +18,16 @@ import pytest
 
 import fastspml as fs
 from bench.runs import RESUMABLE, bits, command, disturb, finish, start
-from fastspml import shards, stream
 from fastspml.cli import main
 from fastspml.runs import looks
-from fastspml.runs import training as run_training
+from fastspml.runs import run as run_training
 from fastspml.runs.config import as_toml, read_config, resolve
 from fastspml.runs.folder import Lines
 from fastspml.runs.listing import find_runs, list_run
+from fastspml.runs.run import Stopped, split, train
 from fastspml.runs.signals import noted_signals
-from fastspml.runs.training import Stopped, split, train
-from fastspml.store import load_model, save_checkpoint
+from fastspml.training import chunks, shards
+from fastspml.training.model_files import load_model, save_checkpoint
 
 KEYS = {
     "n_iters": 4_000, "batch_size": 50, "average": "true", "checkpoint_iters": 100, "weighting": "tfidf", "shards": 4,
@@ -53,7 +53,7 @@ def undisturbed(file, tmp_path_factory):
 @pytest.fixture
 def short(file, monkeypatch):
     """A configuration of some 20 chunks, for runs within this process."""
-    monkeypatch.setattr(stream, "CHUNK_TRIPLETS", 600)
+    monkeypatch.setattr(chunks, "CHUNK_TRIPLETS", 600)
     return resolve({"networks": str(file), "n_iters": 400, "checkpoint_iters": 1, "keep_checkpoints": 3})
 
 
@@ -183,7 +183,7 @@ def test_in_another_thread_signals_are_left_alone():
 @pytest.mark.parametrize("form", ["diagonal", "full", "factored"])
 @pytest.mark.parametrize("model", ["SPML", "MTSPML"])
 def test_what_progress_saves_goes_on_with_the_same_bits(networks, tmp_path, monkeypatch, model, form):
-    monkeypatch.setattr(stream, "CHUNK_TRIPLETS", 100)
+    monkeypatch.setattr(chunks, "CHUNK_TRIPLETS", 100)
     make = getattr(fs, model)
     expected = make(n_iters=60, average=True, metric=form).fit(networks)
     seen = make(n_iters=60, average=True, metric=form)
@@ -207,11 +207,11 @@ def test_what_progress_saves_goes_on_with_the_same_bits(networks, tmp_path, monk
 
 
 def test_slow_chunks_become_smaller():
-    assert stream._next_chunk(1_000, 2 * stream.CHUNK_S) == 500
-    assert stream._next_chunk(1_000, stream.CHUNK_S / 2) == 1_000
-    assert stream._next_chunk(1_000, stream.CHUNK_S / 8) == 2_000
-    assert stream._next_chunk(stream.CHUNK_TRIPLETS, 0.0) == stream.CHUNK_TRIPLETS
-    assert stream._next_chunk(1, 100.0) == 1
+    assert chunks._next_chunk(1_000, 2 * chunks.CHUNK_S) == 500
+    assert chunks._next_chunk(1_000, chunks.CHUNK_S / 2) == 1_000
+    assert chunks._next_chunk(1_000, chunks.CHUNK_S / 8) == 2_000
+    assert chunks._next_chunk(chunks.CHUNK_TRIPLETS, 0.0) == chunks.CHUNK_TRIPLETS
+    assert chunks._next_chunk(1, 100.0) == 1
 
 
 # ---- checkpoints ----

@@ -8,8 +8,8 @@ from scipy import stats
 
 import fastspml as fs
 from fastspml import selection as selection_module
-from fastspml.learner import Learner
-from fastspml.network import fold_networks
+from fastspml.splits import fold_networks
+from fastspml.training.estimator import Learner
 from tests.conftest import make_network
 
 GRID = {"reg": [0.1, 0.01], "margin": [0.5, 1.0, 2.0], "n_iters": [5, 20]}

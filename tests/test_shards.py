@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import fastspml as fs
-from fastspml import learner, shards
-from fastspml.entries import unpack
 from fastspml.kernels import draws
-from fastspml.stack import stack
+from fastspml.training import estimator, shards
+from fastspml.training.layout import stack
+from fastspml.training.packed import unpack
 from tests import naive
 from tests.conftest import dense, make_network
 
@@ -207,7 +207,7 @@ def test_progress_and_counters_are_true_for_shards(monkeypatch):
 
 
 def test_memory_grows_with_threads_not_with_shards(monkeypatch):
-    monkeypatch.setattr(learner, "available_threads", lambda: 3)
+    monkeypatch.setattr(estimator, "available_threads", lambda: 3)
     made = []
 
     class Counted(shards.ShardMemory):
@@ -243,7 +243,7 @@ def no_threads_left():
 
 @pytest.mark.parametrize("form", ["diagonal", "full"])
 def test_what_an_interrupt_leaves_resumes_to_the_same_bits(no_threads_left, monkeypatch, form):
-    monkeypatch.setattr(learner, "available_threads", lambda: 4)
+    monkeypatch.setattr(estimator, "available_threads", lambda: 4)
     network = small_network()
     params = {"metric": form, "shards": 8, "n_iters": 3000 if form == "diagonal" else 300, "average": True}
     params["projection"] = "end" if form == "diagonal" else 50
@@ -274,7 +274,7 @@ def test_what_an_interrupt_leaves_resumes_to_the_same_bits(no_threads_left, monk
 
 
 def test_threads_that_cannot_start_are_done_without(no_threads_left, monkeypatch):
-    monkeypatch.setattr(learner, "available_threads", lambda: 3)
+    monkeypatch.setattr(estimator, "available_threads", lambda: 3)
     network, params = small_network(), {"shards": 4, "n_iters": 300}
     expected = fs.SPML(**params).fit(network).state_.totals
     plain, n_asked = _thread.start_new_thread, []
@@ -304,7 +304,7 @@ def test_without_any_thread_a_sentence(no_threads_left, monkeypatch):
 
 
 def test_what_goes_wrong_in_a_shard_is_raised(no_threads_left, monkeypatch):
-    monkeypatch.setattr(learner, "available_threads", lambda: 2)
+    monkeypatch.setattr(estimator, "available_threads", lambda: 2)
     network = small_network()
 
     def fails(*arguments):
@@ -348,7 +348,7 @@ def test_new_features_in_the_middle_of_a_round_start_at_zero(n_iters):
 @pytest.mark.parametrize("form", ["diagonal", "full"])
 @pytest.mark.parametrize("common", ["frozen", "moving"])
 def test_a_task_is_added_in_shards(networks, monkeypatch, common, form):
-    monkeypatch.setattr(learner, "available_threads", lambda: 2)
+    monkeypatch.setattr(estimator, "available_threads", lambda: 2)
     states = []
     for n_threads in (1, 2):
         model = fs.MTSPML(n_iters=70, shards=2, metric=form, n_threads=n_threads).fit(networks[:2])

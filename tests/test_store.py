@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import fastspml as fs
-from fastspml.csr import csr_from_parts
-from fastspml.store import checksums, common
-from fastspml.store import networks as stored_networks
-from fastspml.store import reading as store_reading
-from fastspml.store import writing as store_writing
-from fastspml.store.reading import Reader
+from fastspml.io import checksums, elements
+from fastspml.io import network_files as stored_networks
+from fastspml.io import reading as store_reading
+from fastspml.io import writing as store_writing
+from fastspml.io.reading import Reader
+from fastspml.sparse.csr import csr_from_parts
 from tests.conftest import make_network, with_vectors
 
 WORDS = [f"word {f}" for f in range(8)] + ["naïve/\n日本"]
@@ -145,9 +145,9 @@ def test_networks_come_back_in_order(path, networks):
     got = fs.read_networks(path)
     assert [network.name for network in got] == [network.name for network in networks] * 3
     for size in (0, 1, 1000, 1001, 10_001):
-        assert common.numbered(size) == sorted(common.numbered(size))
-        assert [int(name) for name in common.numbered(size)] == list(range(size))
-    assert common.numbered(2) == ["000", "001"]
+        assert elements.numbered(size) == sorted(elements.numbered(size))
+        assert [int(name) for name in elements.numbered(size)] == list(range(size))
+    assert elements.numbered(2) == ["000", "001"]
 
 
 @given(
@@ -1165,7 +1165,7 @@ LEARNERS = {
 @pytest.mark.parametrize("form", ["diagonal", "full", "factored"])
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_a_stopped_fit_goes_on_after_loading_to_the_same_bits(path, networks, monkeypatch, learner, form, settings):
-    monkeypatch.setattr("fastspml.stream.CHUNK_TRIPLETS", 10 * 10 * 4)
+    monkeypatch.setattr("fastspml.training.chunks.CHUNK_TRIPLETS", 10 * 10 * 4)
     make = lambda: LEARNERS[learner](metric=form, n_iters=60, seed=5, **settings)  # noqa: E731
     expected = make().fit(networks)
     stopped = make().fit(networks, progress=lambda progress: progress.iteration >= 20)

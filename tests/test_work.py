@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import fastspml as fs
-from fastspml import scoring
-from fastspml.csr import as_kernel_csr
 from fastspml.kernels import draws, search
-from fastspml.stack import stack
+from fastspml.ranking import scores
+from fastspml.sparse.csr import as_kernel_csr
+from fastspml.training.layout import stack
 
 BATCH, N_ITERS = 10, 200
 
@@ -99,7 +99,7 @@ def test_search_scores_few_nodes(form, score):
     n_queries, k = 200, 10
     nodes, distances = np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k))
     rows = as_kernel_csr(network.features)
-    embeddings = scoring.embed(metric, network.features[:n_queries])
+    embeddings = scores.embed(metric, network.features[:n_queries])
     n_hard, n_scored = search.search_nodes(*rows, embeddings, index, np.full(n_queries, -1), nodes, distances)
     n_postings = np.diff(index.word_indptr.astype(np.int64))[index.indices]
     assert n_hard <= n_queries / 20

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.machine import RESULTS, write_results
+from bench.environment import RESULTS, write_results
 from bench.paper import circles, data, figures, protocol, recipe, tables
 from bench.paper.methods import all_methods
 from bench.paper.protocol import QUICK, Plan

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import fastspml as fs
-from fastspml.readers.matlab import read_matlab
-from fastspml.readers.npz import read_npz
-from fastspml.readers.snap_ego import read_snap_ego
+from fastspml.io.readers.matlab import read_matlab
+from fastspml.io.readers.npz import read_npz
+from fastspml.io.readers.snap_ego import read_snap_ego
 
 AREAS = {"searchEngines": "search engine", "graphTheory": "graph theory", "philConcepts": "philosophy"}
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from bench.paper.methods import Method
 from fastspml import MTSPML, Network, split_networks
-from fastspml.network import Split
 from fastspml.selection import SelectProgress, hidden_links
+from fastspml.splits import Split
 
 TEST_SIZE = 0.2
 

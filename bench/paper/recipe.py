@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.machine import write_results
+from bench.environment import write_results
 from bench.paper import data, tables
 from bench.paper.protocol import TEST_SIZE, Plan, Tell, teller
 from fastspml import MTSPML, SPML, Network, select, split_networks

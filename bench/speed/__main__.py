@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from bench.machine import RESULTS, about, write_results
+from bench.environment import RESULTS, about, write_results
 from bench.speed import factored, growth, kernels, objective, peers, ranking, threads
 from bench.speed.networks import NoData
 from bench.speed.page import NOT_MEASURED, page

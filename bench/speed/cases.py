@@ -8,7 +8,7 @@ from typing import Any
 
 import fastspml as fs
 from bench.speed import networks
-from fastspml.problem import Prepared
+from fastspml.training.problem import Prepared
 
 REG = 1e-5
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from bench.machine import cache_bytes
+from bench.environment import cache_bytes
 from bench.speed import networks
 from bench.speed.cases import Case
 from bench.speed.kernels import beside_c

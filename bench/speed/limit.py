@@ -14,8 +14,8 @@ import numpy as np
 
 from fastspml import SPML, Network
 from fastspml.kernels.rows import Apart
-from fastspml.problem import factor_width
-from fastspml.stack import side_by_side
+from fastspml.training.layout import side_by_side
+from fastspml.training.problem import factor_width
 
 SOURCE = Path(__file__).with_name("limit.c")
 FLAGS = ["-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC"]

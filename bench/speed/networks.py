@@ -9,8 +9,8 @@ from scipy import sparse
 
 import fastspml as fs
 from bench.paper import data
-from fastspml.readers.debian import read_debian
-from fastspml.readers.npz import read_npz
+from fastspml.io.readers.debian import read_debian
+from fastspml.io.readers.npz import read_npz
 
 
 class NoData(Exception):

@@ -23,7 +23,7 @@ from bench.speed.cases import REG, Case
 from bench.speed.timing import interleaved
 from fastspml import Network
 from fastspml.kernels import draws
-from fastspml.stack import stack
+from fastspml.training.layout import stack
 
 SOLVERS_REG = 1e-4  # of scikit-learn's solvers; how long LIBLINEAR takes depends on it
 BPR_EPOCHS = 2

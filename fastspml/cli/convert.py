@@ -16,7 +16,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from fastspml.store import read_networks, write_h5ad, write_networks
+    from fastspml.io import read_networks, write_h5ad, write_networks
 
     networks = read_networks(options.source)
     if options.task is not None:

@@ -14,8 +14,8 @@ from fastspml.cli.explain import print_similar, print_words
 from fastspml.cli.output import print_json, print_table, progress_shower, say
 
 if TYPE_CHECKING:
-    from fastspml.mtspml import MTSPML
     from fastspml.network import Network
+    from fastspml.training.mtspml import MTSPML
 
 # Chosen by 3-fold cross-validation over the training nodes of the first split, with 10,000 iterations. The grid had
 # been narrowed before by a look at Debian sections that scored hidden nodes, too.
@@ -46,9 +46,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from fastspml import datasets
-    from fastspml.report import about_run, write_report
-    from fastspml.store import save_model
+    from fastspml.report.summary import about_run, write_report
     from fastspml.synthetic import synthetic_networks
+    from fastspml.training.model_files import save_model
 
     folder = Path(options.output)
     outputs = [folder / name for name in ("model.h5", "results.json", "figure.svg", "report.html")]
@@ -83,11 +83,11 @@ def run(options: argparse.Namespace) -> None:
 def compare(networks: list[Network], seed: int) -> tuple[dict[str, Any], MTSPML]:
     """Fit every method to the same training nodes; return the AUC of the hidden ones and the MT-SPML model."""
     from fastspml.baselines import CosineTfidf, Euclid, Popularity, SingleTaskSPML
-    from fastspml.evaluate import link_quality
     from fastspml.leaks import check_leaks
-    from fastspml.mtspml import MTSPML
-    from fastspml.network import split_networks
-    from fastspml.spml import SPML
+    from fastspml.ranking.measures import link_quality
+    from fastspml.splits import split_networks
+    from fastspml.training.mtspml import MTSPML
+    from fastspml.training.spml import SPML
 
     splits = split_networks(networks, 0.2, seed)
     training = [split.train for split in splits]
@@ -122,7 +122,7 @@ def compare(networks: list[Network], seed: int) -> tuple[dict[str, Any], MTSPML]
 
 def _figure(results: dict[str, Any]) -> str:
     """Return the AUC of every method as an SVG file."""
-    from fastspml import plots
+    from fastspml.report import plots
 
     label = "AUC of the links of hidden nodes (bar: mean over tasks, mark: one task)"
     rows = [(row["method"], row["auc"]) for row in results["methods"]]
@@ -139,7 +139,7 @@ def _recovered(model: MTSPML, planted: Any) -> list[float]:
 
 
 def _show(results: dict[str, Any], model: MTSPML) -> None:
-    from fastspml.evaluate import learned_metrics
+    from fastspml.ranking.measures import learned_metrics
 
     print("AUC of the links of hidden nodes, predicted from their words alone:\n")
     print_table(

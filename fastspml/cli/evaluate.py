@@ -16,10 +16,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from fastspml.evaluate import hidden_quality
     from fastspml.leaks import check_leaks
-    from fastspml.network import split_at
-    from fastspml.runs.training import networks_of, open_run
+    from fastspml.ranking.measures import hidden_quality
+    from fastspml.runs.run import networks_of, open_run
+    from fastspml.splits import split_at
 
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)

@@ -31,8 +31,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _show_words(options: argparse.Namespace) -> None:
-    from fastspml.evaluate import learned_metrics
-    from fastspml.runs.training import open_run
+    from fastspml.ranking.measures import learned_metrics
+    from fastspml.runs.run import open_run
 
     model, _ = open_run(options.path)
     metrics = {title: metric for title, metric in learned_metrics(model) if options.task in (None, title)}
@@ -46,9 +46,9 @@ def _show_words(options: argparse.Namespace) -> None:
 
 
 def _show_similar(options: argparse.Namespace) -> None:
-    from fastspml.evaluate import learned_metrics
     from fastspml.metric import FactoredMetric
-    from fastspml.runs.training import open_run
+    from fastspml.ranking.measures import learned_metrics
+    from fastspml.runs.run import open_run
 
     metric = learned_metrics(open_run(options.path)[0])[0][1]
     if not isinstance(metric, FactoredMetric):
@@ -82,8 +82,8 @@ def print_words(tops: dict[str, Any]) -> None:
 
 def _explain_pair(options: argparse.Namespace) -> None:
     from fastspml.cli.predict import task_position
-    from fastspml.evaluate import metric_of
-    from fastspml.runs.training import networks_of, open_run
+    from fastspml.ranking.measures import metric_of
+    from fastspml.runs.run import networks_of, open_run
 
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)

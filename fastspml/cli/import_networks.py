@@ -26,12 +26,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     from importlib import import_module
 
-    from fastspml.store import write_networks
+    from fastspml.io import write_networks
 
     if Path(options.output).exists() and not options.overwrite:  # before the work, not after it
         raise FileExistsError(f"{options.output} exists; give --overwrite to replace it.")
     module = options.format.replace("-", "_")
-    read = getattr(import_module(f"fastspml.readers.{module}"), f"read_{module}")
+    read = getattr(import_module(f"fastspml.io.readers.{module}"), f"read_{module}")
     given = {
         name: value
         for name, value in vars(options).items()

@@ -18,7 +18,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from fastspml.store import file_kind
+    from fastspml.io import file_kind
 
     if Path(options.file).is_dir() or file_kind(options.file) == "model":
         _show_model(options)
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _show_networks(options: argparse.Namespace) -> None:
-    from fastspml.store import read_networks
+    from fastspml.io import read_networks
 
     networks = read_networks(options.file)
     rows = [_row(network) for network in networks]
@@ -83,7 +83,7 @@ def _linked_nodes(network: Network) -> set[Any]:
 
 def _show_model(options: argparse.Namespace) -> None:
     from fastspml.metric import Metric
-    from fastspml.runs.training import open_run
+    from fastspml.runs.run import open_run
 
     model, _ = open_run(options.file)
     if isinstance(model, Metric):

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fastspml.state import Progress
+    from fastspml.training.state import Progress
 
 SECONDS_TO_FIRST_LINE, SECONDS_BETWEEN_LINES = 3.0, 60.0
 

@@ -32,8 +32,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from fastspml.evaluate import metric_of
-    from fastspml.runs.training import networks_of, open_run
+    from fastspml.ranking.measures import metric_of
+    from fastspml.runs.run import networks_of, open_run
 
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)
@@ -54,12 +54,12 @@ def _newcomers(path: str, model: Any) -> tuple[list[str], Any]:
     """Return the names and attributes of unseen nodes."""
     import numpy as np
 
-    from fastspml.evaluate import metric_of
-    from fastspml.network import align_vocabulary
+    from fastspml.ranking.measures import metric_of
+    from fastspml.vocabulary import align_vocabulary
 
     vocabulary = metric_of(model).vocabulary
     if Path(path).suffix in (".h5", ".h5ad", ".hdf5"):
-        from fastspml.store import read_networks
+        from fastspml.io import read_networks
 
         network = read_networks(path)[0]
         if vocabulary is not None and (
@@ -68,7 +68,7 @@ def _newcomers(path: str, model: Any) -> tuple[list[str], Any]:
             network, n_unknown = align_vocabulary(network, vocabulary)
             _tell_unknown(n_unknown)
         return [str(name) for name in network.nodes.tolist()], network
-    from fastspml.readers.counts import read_counts
+    from fastspml.io.readers.counts import read_counts
 
     if vocabulary is None:
         raise ValueError("the model has no vocabulary, so words cannot be matched; hand in a file of networks instead.")
@@ -86,8 +86,8 @@ def _predictions(
     model: Any, networks: list[Any], names: list[str], rows: Any, options: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
     """Search first, so that whatever is wrong shows before anything is written; then return the records."""
-    from fastspml.evaluate import metric_of
-    from fastspml.predict import LinkIndex, rank_tasks
+    from fastspml.ranking.index import LinkIndex, rank_tasks
+    from fastspml.ranking.measures import metric_of
 
     if options.task == "all":
         tasks, fits = list(range(len(networks))), rank_tasks(model, networks, rows)

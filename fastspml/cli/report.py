@@ -17,8 +17,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from fastspml.report import about_run, facts, write_report
-    from fastspml.runs.training import networks_of, open_run
+    from fastspml.report.summary import about_run, facts, write_report
+    from fastspml.runs.run import networks_of, open_run
 
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)

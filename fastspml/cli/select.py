@@ -42,8 +42,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from fastspml.distributed import cluster
-    from fastspml.runs.training import select_and_train
+    from fastspml.cluster import cluster
+    from fastspml.runs.run import select_and_train
 
     show, close = report_shower()
 

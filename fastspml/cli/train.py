@@ -94,17 +94,17 @@ def run(options: argparse.Namespace) -> int | None:
     from fastspml.runs.signals import noted_signals
 
     with noted_signals():  # from here on a scheduler's signal ends in 75, also while libraries and networks are loaded
-        from fastspml import distributed
-        from fastspml.runs.training import Stopped, train
+        from fastspml import cluster
+        from fastspml.runs.run import Stopped, train
 
         config = configured(options)
         tell = say_json if options.log_json else _say_message
         show, close = progress_shower("training", options.log_json)
         try:
-            with distributed.cluster(options.dask) as client:
+            with cluster.cluster(options.dask) as client:
                 # Workers can map the file themselves where it is trained on as it is.
                 path = None if config["test_size"] or config["undirected"] else config["networks"]
-                model: Any = train(config, options.output, show, tell, distributed.runner(client, path))
+                model: Any = train(config, options.output, show, tell, cluster.runner(client, path))
         except Stopped:
             return RESUMABLE
         finally:

@@ -17,7 +17,7 @@ def _edition() -> str:
     checked and unchecked code under one name. With the edition in their names, kernels are never mixed up on disk.
     """
     digest = hashlib.sha256(bytes([bool(config.BOUNDSCHECK)]))
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

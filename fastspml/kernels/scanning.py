@@ -10,7 +10,7 @@ import numpy as np
 
 from fastspml.kernels.draws import count_below
 from fastspml.kernels.jit import kernel
-from fastspml.kernels.ranking import first_above
+from fastspml.kernels.scoring import first_above
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fastspml.kernels.jit import allocating_kernel, kernel
-from fastspml.kernels.ranking import fill_row, score_row, subtract_embeddings, subtract_words
+from fastspml.kernels.scoring import fill_row, score_row, subtract_embeddings, subtract_words
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 

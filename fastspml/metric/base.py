@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.csr import canonical_rows
 from fastspml.network import Network
+from fastspml.sparse.csr import canonical_rows
 from fastspml.weighting import Weighting
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.csr import csr_from_parts
 from fastspml.metric.base import Metric, score_suffix
+from fastspml.sparse.csr import csr_from_parts
 
 
 class DiagonalMetric(Metric):

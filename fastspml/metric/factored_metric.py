@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import check_positive_integer
-from fastspml.csr import as_kernel_csr, freeze
 from fastspml.kernels import embedding
 from fastspml.metric.base import Metric, make_records, score_suffix
 from fastspml.metric.diagonal_metric import (
@@ -19,6 +18,7 @@ from fastspml.metric.diagonal_metric import (
     weighted_rows,
     weighted_sqnorms,
 )
+from fastspml.sparse.csr import as_kernel_csr, freeze
 
 
 class FactoredMetric(Metric):

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fastspml.learner import Learner
-from fastspml.store import load_checkpoint, save_checkpoint
+from fastspml.training.estimator import Learner
+from fastspml.training.model_files import load_checkpoint, save_checkpoint
 
 # What costs time waits for so many times as long as it took last: it never takes more than 2% of the time.
 TIMES_ITS_COST = 50

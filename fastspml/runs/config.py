@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fastspml.learner import Learner
+    from fastspml.training.estimator import Learner
 
 MODELS = ("MTSPML", "SPML")
 

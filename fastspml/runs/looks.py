@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.evaluate import HiddenLinks
 from fastspml.kernels import draws
-from fastspml.learner import Learner
 from fastspml.network import Network
-from fastspml.stack import stack
+from fastspml.ranking.measures import HiddenLinks
+from fastspml.training.estimator import Learner
+from fastspml.training.layout import stack
 
 N_TRIPLETS = 2_000  # of a task, for the objective
 MOST_WORDS = 500  # of a full metric that is looked at on the way; projecting a larger one may take minutes

@@ -1,0 +1,128 @@
+"""One fit on several machines, by Dask: workers run the shards of a round, and this process, the driver, merges them.
+
+A round sends what changed in the totals since the last one, and brings back what changed in every shard's, as positions
+and values where that is smaller. Which worker runs a shard makes no difference to its bits: one that dies is replaced,
+one that is new or has missed a round is sent all totals, and a shard that is overdue is run by the driver. So are
+rounds that take less time than their exchange.
+
+For `select` on a cluster see its argument ``client``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fastspml.cluster.driver import Driver, import_dask, warn_idle
+from fastspml.cluster.worker import read_or_map
+from fastspml.network import Networks
+from fastspml.training.estimator import Learner
+from fastspml.training.problem import Problem
+from fastspml.training.shards import Runner, RunShards, first_round, threads
+from fastspml.training.state import ProgressCall, State, n_summed
+
+LOCAL_SETTINGS = {  # Dask's own clocks take a tenth of a core from the shards; with these they take a hundredth
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "1s",
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.system-monitor.interval": "5s",
+}
+
+
+Fitted = TypeVar("Fitted", bound=Learner)
+Location = str | os.PathLike[str]
+
+
+def fit(model: Fitted, networks: Networks | Location, client: Any, progress: ProgressCall | None = None) -> Fitted:
+    """Fit a model on the workers of a Dask cluster; return it, the same to the bit as from ``model.fit``.
+
+    Parameters
+    ----------
+    model : SPML or MTSPML
+        Its ``shards`` must be more than 1; 8 for every thread of the cluster keep all of them busy.
+    networks : Network, list of Network, or path
+        Given the path of a file, every worker reads it, or maps it if it is large: it has to be on a disk that all of
+        them see. Networks in memory are sent to the workers.
+    client : distributed.Client
+    progress : callable, optional
+        As for ``model.fit``.
+    """
+    opened, path = _opened(networks)
+    return model.fit(opened, progress, runner(client, path))
+
+
+def resume(model: Fitted, networks: Networks | Location, client: Any, progress: ProgressCall | None = None) -> Fitted:
+    """Continue a stopped or loaded fit on the workers of a Dask cluster; see `fit`."""
+    opened, path = _opened(networks)
+    return model.resume(opened, progress, runner(client, path))
+
+
+def runner(client: Any, path: Location | None = None) -> Runner | None:
+    """Return what `Learner.fit` takes as ``runner`` to work on a cluster; None, this process, without a client.
+
+    ``path`` names the file that holds exactly the networks to be fitted, so that workers can map it.
+    """
+    if client is None:
+        return None
+
+    @contextmanager
+    def on_cluster(problem: Problem, state: State, until: int) -> Iterator[RunShards]:
+        if problem.n_shards == 1:
+            raise ValueError(
+                "a fit with shards=1 cannot be run on a cluster; set shards to 8 for every worker, as shards=32."
+            )
+        if first_round(problem, n_summed(state.sums)) >= until:
+            warn_idle(f"all {until:,} iterations are needed before the first round of shards")
+        with threads(1)(problem, state, until) as run_here:
+            driver = Driver(client, problem, state, path, until, run_here)
+            try:
+                yield driver.run_shards
+            finally:
+                driver.leave()
+
+    return on_cluster
+
+
+@contextmanager
+def cluster(address: str | None) -> Iterator[Any]:
+    """Give a client of the cluster at an address, tcp://host:port, or of local:N worker processes; None gives None."""
+    if address is None:
+        yield None
+        return
+    distributed = import_dask()
+    kind, _, number = address.partition(":")
+    if kind == "local":
+        if not number.isdigit() or int(number) < 1:
+            raise ValueError(f"a local cluster is named with its number of workers, as local:4; got {address!r}.")
+        import dask
+
+        with dask.config.set(LOCAL_SETTINGS):
+            workers = distributed.LocalCluster(
+                n_workers=int(number),
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",  # None would take the usual port, on every interface
+            )
+        with workers, distributed.Client(workers) as client:
+            yield client
+        return
+    if not number.startswith("//"):
+        raise ValueError(f"a Dask cluster is named as tcp://host:8786 or local:4; got {address!r}.")
+    try:
+        client = distributed.Client(address, timeout=10)
+    except (OSError, TimeoutError) as error:
+        raise ConnectionError(f"no Dask scheduler answers at {address}; is it running?") from error
+    with client:
+        yield client
+
+
+def _opened(networks: Any) -> tuple[Any, str | None]:
+    """Return networks and the path that they were read from, if one was given."""
+    if not isinstance(networks, (str, os.PathLike)):
+        return networks, None
+    path = str(Path(networks).resolve())
+    return read_or_map(path), path

@@ -1,0 +1,170 @@
+"""What networks and models have in common on disk: the format of a file, lists, names, dense blocks and weightings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from scipy import sparse
+
+from fastspml import __version__
+from fastspml.io.reading import Reader
+from fastspml.io.writing import Writer, set_text
+from fastspml.network import Network
+from fastspml.sparse.csr import block_bounds, widths_of_bounds
+from fastspml.weighting import Weighting
+
+FORMAT_VERSION = 1
+NETWORKS, MODEL = "fastspml-networks", "fastspml-model"
+READ_WITH = {NETWORKS: "networks; read them with fs.read_networks", MODEL: "a model; read it with fs.load_model"}
+
+T = TypeVar("T")
+
+
+def is_anndata(file: Reader) -> bool:
+    return not file.is_ours and file.attribute(file.root, "encoding-type") == "anndata"
+
+
+def write_format(file: Writer, form: str) -> None:
+    set_text(file.root, "format", form)
+    file.root.attrs["format_version"] = FORMAT_VERSION
+    set_text(file.root, "fastspml_version", __version__)
+
+
+def check_format(file: Reader, expected: str) -> None:
+    """Refuse a file that holds something else, or was written by a later version."""
+    found, version = file.attribute(file.root, "format"), file.attribute(file.root, "format_version")
+    if is_anndata(file):
+        found, version = NETWORKS, FORMAT_VERSION
+    if found not in READ_WITH or not isinstance(version, int):
+        file.refuse(f"{file.name} is an HDF5 file, but neither fastspml's nor AnnData's, or it is damaged.")
+    if version > FORMAT_VERSION:
+        file.refuse(
+            f"{file.name} has format version {version}, this fastspml reads up to {FORMAT_VERSION}; upgrade fastspml."
+        )
+    if found != expected:
+        file.refuse(f"{file.name} holds {READ_WITH[found]}.")
+
+
+def numbered(size: int) -> list[str]:
+    """Return numbers as names that sort in their order."""
+    width = max(3, len(str(size - 1)))
+    return [f"{position:0{width}d}" for position in range(size)]
+
+
+def write_list(
+    file: Writer, parent: Any, name: str, values: Sequence[T], write: Callable[[Writer, Any, str, T], None]
+) -> None:
+    group = file.group(parent, name)
+    for number, value in zip(numbered(len(values)), values, strict=True):
+        write(file, group, number, value)
+
+
+def read_list(file: Reader, parent: Any, name: str, read: Callable[[Reader, Any, str], T]) -> list[T]:
+    group = file.group(parent, name)
+    numbers = file.members(group)
+    if numbers != numbered(len(numbers)):
+        file.refuse(f"{name} of {file.name} are not numbered without a gap; the file is damaged.")
+    return [read(file, group, number) for number in numbers]
+
+
+def read_if_there(file: Reader, parent: Any, path: str, read: Callable[[Reader, Any, str], T]) -> T | None:
+    return None if file.find(parent, path) is None else file.once(parent, path, read)
+
+
+def write_positions(file: Writer, parent: Any, name: str, positions: Any) -> None:
+    file.array(parent, name, np.asarray(positions, dtype=np.int64))
+
+
+def read_positions(file: Reader, parent: Any, name: str) -> np.ndarray:
+    return file.array(parent, name, kinds="iu").astype(np.int64, copy=False)
+
+
+def read_floats(file: Reader, parent: Any, name: str, ndim: int = 1) -> np.ndarray:
+    return file.array(parent, name, ndim, kinds="f").astype(np.float64, copy=False)
+
+
+def write_names(file: Writer, parent: Any, name: str, names: np.ndarray) -> None:
+    """Write names as the index of AnnData's data frame; an index is of strings, so numbers stand in a column, too."""
+    frame = file.group(parent, name, "dataframe")
+    is_numbers = names.dtype.kind in "iu"
+    file.texts(frame, "_index", names.astype(str) if is_numbers else names)
+    if is_numbers:
+        file.array(frame, "number", names)
+    frame.attrs["_index"] = "_index"
+    frame.attrs["column-order"] = ["number"] * is_numbers
+    set_text(frame, "names", "number" if is_numbers else "_index")
+
+
+def read_names(file: Reader, parent: Any, name: str) -> np.ndarray:
+    """Read names from the column that ours or AnnData's attribute points to."""
+    frame = file.group(parent, name)
+    column = file.attribute(frame, "names") or file.attribute(frame, "_index")
+    if not isinstance(column, str):
+        file.refuse(f"{name} of {file.name} does not say which of its columns holds the names; it is damaged.")
+    names = _read_index(file, frame, column)
+    with file.checking(name):  # a network takes distinct names only
+        if name == "obs":
+            return Network(sparse.csr_array((len(names), 0)), nodes=names).nodes
+        return Network(sparse.csr_array((0, len(names))), vocabulary=names).vocabulary  # type: ignore[return-value]
+
+
+def _read_index(file: Reader, frame: Any, column: str) -> np.ndarray:
+    """Read names in one of the ways that AnnData writes them: plain, as categories, or with a mask of missing ones."""
+    index = file.get(frame, column)
+    encoding = "plain" if file.is_ours else file.attribute(index, "encoding-type")
+    if encoding == "categorical":
+        names, codes = file.labels(index, "categories"), file.array(index, "codes", kinds="iu").astype(np.int64)
+        is_missing = (codes < 0) | (codes >= len(names))
+        names = names[np.where(is_missing, 0, codes)] if len(names) else np.zeros(len(codes), dtype=str)
+    elif encoding == "nullable-string-array":
+        names, is_missing = file.labels(index, "values"), file.array(index, "mask", kinds="b")
+    else:
+        return file.labels(frame, column)
+    if is_missing.any():
+        file.refuse(f"{int(is_missing.sum())} names of {file.name} are missing; give every node and feature one.")
+    return names
+
+
+def write_dense_blocks(file: Writer, parent: Any, dense_blocks: Sequence[int], n_features: int) -> None:
+    """Write where dense blocks start and end, if there are any."""
+    if dense_blocks:
+        file.array(parent, "dense_blocks", block_bounds(n_features, dense_blocks))
+
+
+def read_dense_blocks(file: Reader, parent: Any, path: str, n_features: int) -> tuple[int, ...]:
+    """Read the widths of the dense blocks; files without any hold nothing about them."""
+    if file.find(parent, path) is None:
+        return ()
+    with file.checking(path):
+        return widths_of_bounds(file.array(parent, path, kinds="iu"), n_features)
+
+
+def write_weighting(file: Writer, parent: Any, name: str, weighting: Weighting) -> None:
+    group = file.group(parent, name)
+    file.text(group, "kind", weighting.kind)
+    file.array(group, "min_df", weighting.min_df)
+    file.array(group, "max_df", weighting.max_df)
+    if weighting.n_features_ is not None:
+        file.array(group, "n_features", weighting.n_features_)
+        write_dense_blocks(file, group, weighting.dense_blocks_, weighting.n_features_)
+    if weighting.idf_ is not None:
+        file.array(group, "idf", weighting.idf_)
+
+
+def read_weighting(file: Reader, parent: Any, name: str) -> Weighting:
+    group = file.group(parent, name)
+    with file.checking(name):
+        weighting = Weighting(
+            file.text(group, "kind"), file.number(group, "min_df"), file.number(group, "max_df", kinds="f")
+        )
+    if file.find(group, "n_features") is not None:
+        weighting.n_features_ = file.number(group, "n_features")
+        weighting.dense_blocks_ = read_dense_blocks(file, group, "dense_blocks", weighting.n_features_)
+    weighting.idf_ = read_if_there(file, group, "idf", read_floats)
+    is_weighted = weighting.n_features_ is not None and (weighting.kind == "tfidf" or weighting.cuts_words)
+    n_weights = None if weighting.idf_ is None else len(weighting.idf_)
+    if n_weights != (weighting.n_features_ if is_weighted else None):
+        file.refuse(f"{name} of {file.name} has {n_weights} weights of words, not one each; the file is damaged.")
+    return weighting

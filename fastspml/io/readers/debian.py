@@ -1,0 +1,457 @@
+"""A Debian package index: packages are nodes, words of their descriptions attributes, dependencies links."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, reduce
+from operator import add
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from fastspml.checks import is_whole
+from fastspml.io.readers.lines import Problems, Report, as_paths, numbered_bytes
+from fastspml.io.readers.tokens import WORD, check_cuts, count_words
+from fastspml.network import Network
+
+APT_LISTS = Path("/var/lib/apt/lists")
+
+LINK_KINDS = ("Depends", "Pre-Depends", "Recommends", "Suggests", "Enhances")
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+.-]+")
+
+# name, :architecture, (version), [architectures], <profiles>: all but the first may be missing.
+RELATION = re.compile(rf"\s*({NAME.pattern})(?::[a-z0-9-]+)?\s*(?:\([^()]*\))?\s*(?:\[[^\[\]]*\])?\s*(?:<[^<>]*>\s*)*")
+
+STANZAS_PER_REPORT = 5000
+
+
+@dataclass(slots=True)
+class _Package:
+    """What a stanza says of a package, as far as it is needed."""
+
+    name: str
+    version: str
+    source: str
+    section: str
+    description: str
+    description_key: str
+    targets: dict[str, list[str]]  # names of packages by kind of link
+
+
+def read_debian(
+    packages: str | Path | Iterable[str | Path] | None = None,
+    translation: str | Path | Iterable[str | Path] | None = None,
+    sections: Sequence[str] | None = None,
+    kinds: Sequence[str] = ("Depends", "Recommends", "Suggests"),
+    tasks: str | None = "section",
+    across_sources: bool = True,
+    max_degree: int | None = None,
+    keep_unlinked: bool = False,
+    min_links: int = 1,
+    min_df: int = 2,
+    max_df: float = 0.5,
+    skip_bad: bool = False,
+    report: Report | None = None,
+) -> list[Network]:
+    """Read the network of a Debian distribution's packages from its package index.
+
+    A node is a package; if several stanzas describe it, the one of the highest version. Its attributes are the words
+    of its short and long description, without the words of its own name and of its source package's name (with and
+    without a leading "lib" and digits at the end), so that links cannot be told from names. A link runs from a package
+    to one that it depends on, recommends or suggests; each of several alternatives `a | b` counts; versions,
+    architectures and build profiles are passed over, and so are virtual packages and those not in the index.
+
+    Cuts are made in this order: sections, links across sources, hubs, packages without links, tasks, words.
+
+    Parameters
+    ----------
+    packages : path or several, optional
+        `Packages` files, plain, .gz or .xz. By default those of this machine, as `apt-get update` left them.
+    translation : path or several, optional
+        `Translation-en` files, which hold the long descriptions where `Packages` has only the first line of each.
+        By default those of this machine if `packages` is left to the machine too, none otherwise.
+    sections : sequence of str, optional
+        Sections to be read, in this order; all by default, by name. A component before it, as in "contrib/games", does
+        not count.
+    kinds : sequence of str
+        Which of Depends, Pre-Depends, Recommends, Suggests and Enhances are links.
+    tasks : {"section", "kind", None}
+        "section": a network per section, of its packages and the links among them. "kind": a network per kind of link,
+        all over the same packages. None: one network.
+    across_sources : bool
+        Whether links between packages of the same source are left out: such packages share their descriptions' text,
+        and nobody needs to predict that they belong together.
+    max_degree : int, optional
+        Packages that are linked with more than so many others, in either direction and counted before this cut, are
+        left out: hubs such as libc6 say nothing about what a package is for. Kinds of links count together, and each
+        section by itself if sections are tasks.
+    keep_unlinked : bool
+        Whether packages that have no link (of any kind) after these cuts are kept. They are left out by default: most
+        lost their links to the cuts, so that their having none is no evidence, and nothing can be scored on them.
+    min_links : int
+        Tasks of fewer links are left out, or refused if their section was asked for by name.
+    min_df, max_df
+        Words are kept that stand in at least so many packages, and at most in this share of them; counted over the
+        packages of all tasks together. Common English words are left out.
+    skip_bad : bool
+        Whether bad lines are skipped, with a warning, instead of failing the import.
+    report : callable, optional
+        Told now and then how far the import is.
+
+    Returns
+    -------
+    list of Network, over one vocabulary
+    """
+    kinds = _check_kinds(kinds)
+    sections = None if sections is None else _as_list(sections)
+    if tasks not in ("section", "kind", None):
+        raise ValueError(f"tasks must be 'section', 'kind' or None, got {tasks!r}.")
+    if max_degree is not None:
+        _check_count("max_degree", max_degree, smallest=1)
+    _check_count("min_links", min_links, smallest=0)
+    check_cuts(min_df, max_df)
+    if packages is None:
+        packages = _apt_lists("Packages")
+        translation = _apt_lists("Translation-en") if translation is None else translation
+    problems = Problems(skip_bad)
+    index = _read_packages(as_paths(packages, "packages"), kinds, problems, report)
+    problems.check()
+
+    # 1. Packages and links of every task, after the cuts.
+    chosen, groups = _group(index, sections, by_section=tasks == "section")
+    links = _links(chosen, kinds, across_sources)
+    drafts: list[tuple[str, np.ndarray, sparse.csr_array]] = []
+    for name, own in groups.items():
+        by_kind = {kind: links[kind][own][:, own] for kind in kinds}
+        is_kept = _keep(_together(by_kind), max_degree, keep_unlinked)
+        own = own[is_kept]
+        by_kind = {kind: by_kind[kind][is_kept][:, is_kept] for kind in kinds}
+        linked = by_kind if tasks == "kind" else {name: _together(by_kind)}
+        drafts += [(task, own, matrix) for task, matrix in linked.items()]
+    drafts = _large_enough(drafts, sections if tasks == "section" else None, min_links, len(chosen))
+
+    # 2. Words, counted over the packages that are left.
+    is_used = np.zeros(len(chosen), dtype=bool)
+    for _, own, _ in drafts:
+        is_used[own] = True
+    used = [chosen[i] for i in np.flatnonzero(is_used).tolist()]
+    if translation is not None and translation != []:
+        _translate(used, as_paths(translation, "translation"), problems, report)
+    problems.finish()
+    counts, vocabulary = count_words(
+        (package.description for package in used),
+        leave_out=(_name_words(package) for package in used),
+        min_df=min_df,
+        max_df=max_df,
+        report=report,
+    )
+
+    # 3. Networks; those over the same packages share their attributes.
+    names = np.array([package.name for package in used])
+    row = np.cumsum(is_used) - 1
+    first: dict[int, Network] = {}
+    networks = []
+    for task, own, matrix in drafts:
+        if id(own) in first:
+            networks.append(first[id(own)].with_links(matrix, task))
+        else:
+            rows = row[own]
+            networks.append(Network(counts[rows], matrix, task, nodes=names[rows], vocabulary=vocabulary))
+            first[id(own)] = networks[-1]
+    return networks
+
+
+# ---- what was asked for ---------------------------------------------------------------------------------------------
+
+
+def _as_list(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(dict.fromkeys(names))
+
+
+def _check_kinds(kinds: str | Sequence[str]) -> list[str]:
+    kinds = _as_list(kinds)
+    unknown = [kind for kind in kinds if kind not in LINK_KINDS]
+    if unknown or not kinds:
+        raise ValueError(f"kinds must be some of {', '.join(LINK_KINDS)}; got {unknown[0] if unknown else 'none'!r}.")
+    return kinds
+
+
+def _check_count(name: str, value: int, smallest: int) -> None:
+    if not is_whole(value) or value < smallest:
+        raise ValueError(f"{name} must be a whole number, {smallest} or more; got {value!r}.")
+
+
+def _apt_lists(what: str) -> list[Path]:
+    """Return this machine's own files of a kind; say what to do where there are none, or none that can be read."""
+    found = sorted(path for path in APT_LISTS.glob(f"*_{what}*") if path.name.endswith((f"_{what}", *_endings(what))))
+    if not found and what == "Packages":
+        raise FileNotFoundError(
+            f"{APT_LISTS} holds no package index; run `apt-get update` on a Debian machine, or name a Packages file."
+        )
+    if not found:
+        warnings.warn(
+            f"{APT_LISTS} holds no {what}, so that packages are described by a line each; fetch it with "
+            "`apt-get -o Acquire::Languages=en update`, or name one.",
+            stacklevel=3,
+        )
+    return found
+
+
+def _endings(what: str) -> list[str]:
+    return [f"_{what}.{ending}" for ending in ("gz", "xz", "lz4", "bz2", "zst", "lzma")]
+
+
+def _check_compression(path: Path) -> None:
+    if path.suffix in (".lz4", ".bz2", ".zst", ".lzma"):
+        raise ValueError(
+            f"{path.name} is compressed as {path.suffix[1:]}; plain, .gz and .xz files can be read. Unpack it with "
+            f"`/usr/lib/apt/apt-helper cat-file {path} > Packages` and name that file."
+        )
+
+
+# ---- stanzas --------------------------------------------------------------------------------------------------------
+
+
+class _Stanza:
+    """The wanted fields of a stanza, each with the number of its first line and its lines."""
+
+    __slots__ = ("fields", "is_damaged", "line", "path")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.line = 0  # the number of its first line; 0 while it has none
+        self.is_damaged = False  # whether a line of it was bad
+        self.fields: dict[bytes, tuple[int, list[bytes]]] = {}
+
+    def text(self, name: str, problems: Problems) -> str:
+        """Return a field's text, without blanks around it; nothing where it is missing."""
+        line, parts = self.fields.get(name.encode(), (0, []))
+        try:
+            return b"\n".join(parts).decode("utf-8").strip()
+        except UnicodeDecodeError:
+            problems.add(self.path, line, f"the field {name} is not UTF-8 text")
+            return ""
+
+
+def _stanzas(path: Path, wanted: Sequence[str], problems: Problems) -> Iterator[_Stanza]:
+    """Yield the stanzas of a deb822 file; fields that are not wanted are passed over as bytes, which is fast."""
+    _check_compression(path)
+    names = frozenset(name.encode() for name in wanted)
+    stanza = _Stanza(path)
+    current: list[bytes] | None = None
+    for number, line in numbered_bytes(path):
+        if not line or line.isspace():
+            if stanza.line:
+                yield stanza
+                stanza = _Stanza(path)
+            current = None
+        elif line[0] in b" \t":
+            if current is not None:
+                current.append(line)
+            elif not stanza.line:
+                problems.add(path, number, "continues a field, but no field stands before it")
+        else:
+            name, colon, value = line.partition(b":")
+            current = None
+            stanza.line = stanza.line or number
+            if not colon or not name or b" " in name:
+                stanza.is_damaged = True
+                problems.add(path, number, f"`Field: value` is expected, got {line[:40].decode(errors='replace')!r}")
+            elif name in names:
+                if name in stanza.fields:
+                    problems.add(path, number, f"the field {name.decode()} stood before in its stanza")
+                else:
+                    current = [value]
+                    stanza.fields[name] = (number, current)
+    if stanza.line:
+        yield stanza
+
+
+def _read_packages(
+    paths: Sequence[Path], kinds: Sequence[str], problems: Problems, report: Report | None
+) -> list[_Package]:
+    """Return the packages of all files, each once, in order of appearance."""
+    wanted = ["Package", "Version", "Source", "Section", "Description", "Description-md5", *kinds]
+    packages: dict[str, _Package] = {}
+    parse = cache(_alternatives)  # most relations stand in many stanzas
+    n_done = 0
+    for path in paths:
+        for stanza in _stanzas(path, wanted, problems):
+            n_done += 1
+            if report is not None and n_done % STANZAS_PER_REPORT == 0:
+                report("reading packages", n_done, None)
+            name = stanza.text("Package", problems)
+            if not NAME.fullmatch(name):
+                if not stanza.is_damaged:
+                    reason = f"a stanza with the name of a package is expected, got {name[:40]!r}"
+                    problems.add(path, stanza.line, reason)
+                continue
+            package = _package(name, stanza, kinds, parse, problems)
+            known = packages.get(name)
+            if known is None or _version_key(package.version) > _version_key(known.version):
+                packages[name] = package
+    return list(packages.values())
+
+
+def _package(
+    name: str,
+    stanza: _Stanza,
+    kinds: Sequence[str],
+    parse: Callable[[str], tuple[str, ...] | None],
+    problems: Problems,
+) -> _Package:
+    targets: dict[str, list[str]] = {}
+    for kind in kinds:
+        targets[kind] = []
+        for relation in stanza.text(kind, problems).split(","):
+            found = parse(relation)
+            if found is None:
+                line, got = stanza.fields[kind.encode()][0], relation.strip()[:40]
+                problems.add(stanza.path, line, f"{kind} of {name} names no package: {got!r}")
+            else:
+                targets[kind] += found
+    return _Package(
+        name=name,
+        version=stanza.text("Version", problems),
+        source=stanza.text("Source", problems).partition(" ")[0] or name,
+        section=stanza.text("Section", problems).rpartition("/")[2] or "unknown",
+        description=stanza.text("Description", problems),
+        description_key=stanza.text("Description-md5", problems) or name,
+        targets=targets,
+    )
+
+
+def _alternatives(relation: str) -> tuple[str, ...] | None:
+    """Return the names in `a (>= 1) | b:any [amd64]`, none from a blank; None if something else stands there."""
+    if not relation.strip():
+        return ()  # behind a comma at the end
+    matches = [RELATION.fullmatch(alternative) for alternative in relation.split("|")]
+    if not all(matches):
+        return None
+    return tuple(match[1] for match in matches if match is not None)
+
+
+def _version_key(version: str) -> tuple:
+    """Return what sorts as Debian versions do: digits by value, `~` before the end, letters before other signs."""
+    epoch, _, rest = version.rpartition(":")
+    upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "")
+    return tuple(_part_key(part) for part in (epoch, upstream, revision))
+
+
+def _part_key(part: str) -> list[tuple]:
+    key: list[tuple] = []
+    for signs, digits in re.findall(r"([^0-9]*)([0-9]*)", part):
+        order = [-1 if sign == "~" else ord(sign) + (0 if sign.isalpha() else 0x110000) for sign in signs]
+        value = digits.lstrip("0")
+        key.append(((*order, 0), len(value), value))
+    return key
+
+
+def _translate(packages: Sequence[_Package], paths: Sequence[Path], problems: Problems, report: Report | None) -> None:
+    """Put the long descriptions in place of the first lines; packages without one keep what they have."""
+    by_key: dict[str, list[_Package]] = {}
+    for package in packages:
+        by_key.setdefault(package.description_key, []).append(package)
+    n_done = n_english = 0
+    for path in paths:
+        for stanza in _stanzas(path, ["Package", "Description-md5", "Description-en"], problems):
+            n_done += 1
+            if report is not None and n_done % STANZAS_PER_REPORT == 0:
+                report("reading descriptions", n_done, None)
+            key = stanza.text("Description-md5", problems) or stanza.text("Package", problems)
+            if not key and not stanza.is_damaged:
+                problems.add(path, stanza.line, "a stanza with Package or Description-md5 is expected, got neither")
+            elif key and b"Description-en" in stanza.fields:
+                n_english += 1
+                for package in by_key.get(key, ()):
+                    package.description = stanza.text("Description-en", problems)
+    if not n_english:
+        problems.check()
+        raise ValueError(
+            f"{', '.join(path.name for path in paths)} holds no English descriptions (Description-en); "
+            "name a Translation-en file, or leave translation out."
+        )
+
+
+# ---- nodes and links ------------------------------------------------------------------------------------------------
+
+
+def _group(
+    packages: list[_Package], sections: list[str] | None, by_section: bool
+) -> tuple[list[_Package], dict[str, np.ndarray]]:
+    """Return the packages of the sections asked for, and positions among them by task."""
+    present = sorted({package.section for package in packages})
+    for section in sections or ():
+        if section not in present:
+            raise ValueError(f"no package is in section {section!r}; the sections are {', '.join(present)}.")
+    ordered = present if sections is None else sections
+    chosen = packages if sections is None else [package for package in packages if package.section in set(sections)]
+    if not by_section:
+        return chosen, {"debian": np.arange(len(chosen))}
+    section_of = np.array([package.section for package in chosen])
+    return chosen, {section: np.flatnonzero(section_of == section) for section in ordered}
+
+
+def _links(packages: Sequence[_Package], kinds: Sequence[str], across_sources: bool) -> dict[str, sparse.csr_array]:
+    """Return the links among packages by kind, shape (n, n) each; none to itself or to what is no package here."""
+    position = {package.name: i for i, package in enumerate(packages)}
+    links = {}
+    for kind in kinds:
+        pairs = []
+        for i, package in enumerate(packages):
+            for name in package.targets[kind]:
+                j = position.get(name, i)
+                if j != i and not (across_sources and packages[j].source == package.source):
+                    pairs.append((i, j))
+        source, target = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        shape = (len(packages), len(packages))
+        links[kind] = sparse.csr_array((np.ones(len(pairs), dtype=bool), (source, target)), shape=shape)
+    return links
+
+
+def _together(by_kind: dict[str, sparse.csr_array]) -> sparse.csr_array:
+    return reduce(add, by_kind.values())
+
+
+def _keep(links: sparse.csr_array, max_degree: int | None, keep_unlinked: bool) -> np.ndarray:
+    """Return a mask of the nodes that are no hubs and, hubs gone, still have a link if they need one."""
+    either_way = (links + links.T).astype(np.int64)
+    is_kept = np.ones(links.shape[0], dtype=bool)
+    if max_degree is not None:
+        is_kept = either_way.sum(axis=1) <= max_degree
+    if not keep_unlinked:
+        is_kept &= (either_way @ is_kept.astype(np.int64)) > 0
+    return is_kept
+
+
+def _large_enough(
+    drafts: list[tuple[str, np.ndarray, sparse.csr_array]], asked_for: list[str] | None, min_links: int, n_packages: int
+) -> list[tuple[str, np.ndarray, sparse.csr_array]]:
+    """Return the tasks that have nodes and enough links."""
+    kept = []
+    for task, own, matrix in drafts:
+        if len(own) and matrix.nnz >= min_links:
+            kept.append((task, own, matrix))
+        elif asked_for is not None:
+            raise ValueError(
+                f"section {task!r} has {matrix.nnz} links after the cuts, but min_links is {min_links}; leave it out, "
+                "or raise max_degree, or allow links within a source (across_sources=False)."
+            )
+    if not kept:
+        raise ValueError(
+            f"too few links are left among {n_packages} packages: no task has nodes and {min_links} links (min_links); "
+            "check that the file is a Packages index, raise max_degree, or allow links within a source."
+        )
+    return kept
+
+
+def _name_words(package: _Package) -> set[str]:
+    """Return the words of a package's own names, also without a leading "lib" and digits at the end."""
+    words = set(WORD.findall(f"{package.name} {package.source}".lower()))
+    words |= {word.removeprefix("lib") for word in words}
+    return words | {word.rstrip("0123456789") for word in words}

@@ -1,0 +1,197 @@
+"""Documents in a CSV, TSV or JSON-lines file, linked by an edge list, read into networks over one vocabulary."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from fastspml.io.readers.edges import DELIMITERS, check_name, csv_records, read_links, stem, table_suffix
+from fastspml.io.readers.lines import Problems, Report, numbered_lines
+from fastspml.io.readers.tokens import check_cuts, count_words
+from fastspml.network import Network
+
+JSON_LINES = (".jsonl", ".ndjson")
+SHOWN_COLUMNS = 20
+
+
+def read_text(
+    documents: str | Path,
+    edges: str | Path,
+    id_column: str = "id",
+    text_column: str = "text",
+    task_column: str | None = None,
+    directed: bool = True,
+    min_df: int = 2,
+    max_df: float = 0.5,
+    stop_words: bool = True,
+    skip_bad: bool = False,
+    report: Report | None = None,
+    vectors: str | Path | None = None,
+) -> list[Network]:
+    """Read documents and the links between them; the words of a document are counted and become its attributes.
+
+    Parameters
+    ----------
+    documents : path
+        .csv or .tsv with a header, or JSON lines (.jsonl, .ndjson) with an object a line; any of them also .gz or .xz.
+    edges : path
+        Two ids a line, see `fastspml.io.readers.edges.read_links`.
+    id_column, text_column : str
+        The columns, or keys, with a document's id and its text.
+    task_column : str, optional
+        The column that says which task a document belongs to: each value becomes a network, in order of appearance,
+        and links between tasks are left out, counted in a warning. Otherwise there is one network, named by the file.
+    directed : bool
+        Whether a line of the edge list links its first document to its second only, or both ways.
+    min_df, max_df, stop_words
+        Which words are kept, counted over the documents of all tasks: those of at least so many documents, of at most
+        this share of them, and without common English words. See `fastspml.io.readers.tokens.count_words`.
+    skip_bad : bool
+        Whether bad lines are skipped, with a warning, instead of failing the import.
+    report : callable, optional
+        Told now and then how many documents and links are done.
+    vectors : path, optional
+        .npy file with a row for each document, in their order, such as sentence embeddings: a dense block beside the
+        words.
+
+    Returns
+    -------
+    list of Network, over one vocabulary
+    """
+    check_cuts(min_df, max_df)
+    embeddings = None if vectors is None else _read_vectors(vectors)
+    columns = [id_column, text_column] if task_column is None else [id_column, text_column, task_column]
+    problems = Problems(skip_bad)
+    only_task = stem(documents)
+    position: dict[str, int] = {}
+    tasks: list[str] = []  # of every document
+
+    def texts() -> Iterator[str]:
+        """Yield the text of one good document after the other, and keep its id and its task."""
+        for number, values in _rows(documents, columns, problems):
+            try:
+                check_name(values[0], "document")
+                if values[0] in position:
+                    raise ValueError(f"{values[0]!r} stood before; ids must be distinct")
+                for task in values[2:]:
+                    check_name(task, "task")
+            except ValueError as error:
+                problems.add(documents, number, str(error))
+                continue
+            position[values[0]] = len(position)
+            tasks.append(only_task if task_column is None else values[2])
+            yield values[1]
+        problems.check()
+        if not position:
+            raise ValueError(f"{Path(documents).name} holds no documents.")
+
+    counts, vocabulary = count_words(texts(), None, stop_words, min_df, max_df, report)
+    links = read_links(edges, position, f"the id of a document of {Path(documents).name}", problems, report)
+    problems.finish()
+    if embeddings is not None and len(embeddings) != len(position):
+        raise ValueError(
+            f"{Path(str(vectors)).name} has {len(embeddings)} rows, but {Path(documents).name} holds {len(position)} "
+            "documents; each needs one."
+        )
+
+    names = {task: q for q, task in enumerate(dict.fromkeys(tasks))}
+    task_of = np.array([names[task] for task in tasks])
+    is_inside = task_of[links[:, 0]] == task_of[links[:, 1]]
+    n_between = int(np.count_nonzero(~is_inside))
+    if n_between:
+        warnings.warn(f"{n_between} of {len(links)} links run between tasks and were left out.", stacklevel=2)
+    ids = np.array(list(position))
+    place = np.empty(len(ids), dtype=np.int64)  # of a document among those of its task
+    networks = []
+    for name, q in names.items():
+        own = np.flatnonzero(task_of == q)
+        place[own] = np.arange(len(own))
+        own_links = place[links[is_inside & (task_of[links[:, 0]] == q)]]
+        features = counts[own] if embeddings is None else [counts[own], embeddings[own]]
+        networks.append(
+            Network.from_edges(features, own_links, directed, name=name, nodes=ids[own], vocabulary=vocabulary)
+        )
+    return networks
+
+
+def _read_vectors(path: str | Path) -> np.ndarray:
+    """Return the matrix of a .npy file."""
+    try:
+        vectors = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{Path(path).name} cannot be read as a .npy file of numbers ({error}).") from error
+    if getattr(vectors, "ndim", 0) != 2:
+        raise ValueError(f"{Path(path).name} must hold one matrix with a row for each document.")
+    return vectors
+
+
+def _rows(path: str | Path, columns: list[str], problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line number and the values of the columns of each document, ids and tasks without blanks around."""
+    suffix = table_suffix(path)
+    if suffix in DELIMITERS:
+        rows = _table_rows(path, DELIMITERS[suffix], columns, problems)
+    elif suffix in JSON_LINES:
+        rows = _json_rows(path, columns, problems)
+    else:
+        known = ", ".join([*DELIMITERS, *JSON_LINES])
+        raise ValueError(f"{Path(path).name} must end in one of {known} (and .gz or .xz), which says how to read it.")
+    for number, (name, text, *task) in rows:
+        yield number, [name.strip(), text, *(value.strip() for value in task)]
+
+
+def _table_rows(
+    path: str | Path, delimiter: str, columns: list[str], problems: Problems
+) -> Iterator[tuple[int, list[str]]]:
+    records = csv_records(path, delimiter, problems)
+    header = [field.strip() for field in next(records, (1, []))[1]]
+    problems.check()
+    if not header:
+        raise ValueError(f"{Path(path).name} is empty.")
+    for column in columns:
+        if header.count(column) != 1:
+            times = "no" if column not in header else f"{header.count(column)} times a"
+            raise ValueError(f"{Path(path).name} has {times} column {column!r}; its columns are {_listed(header)}.")
+    places = [header.index(column) for column in columns]
+    for number, fields in records:
+        if len(fields) != len(header):
+            problems.add(path, number, f"{len(header)} columns are expected as in the header, got {len(fields)}")
+        else:
+            yield number, [fields[place] for place in places]
+
+
+def _json_rows(path: str | Path, columns: list[str], problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    for number, line in numbered_lines(path, problems):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            problems.add(path, number, f"is not JSON ({error})")
+            continue
+        if not isinstance(record, dict):
+            problems.add(path, number, f"an object such as {{...}} is expected, got {type(record).__name__}")
+            continue
+        missing = [column for column in columns if column not in record]
+        if missing:
+            problems.add(path, number, f"has no {missing[0]!r}; it has {_listed(list(record)) or 'nothing'}")
+            continue
+        values = [record[column] for column in columns]
+        if values[1] is None:
+            values[1] = ""  # a document without a text is one without words
+        wrong = [column for column, value in zip(columns, values, strict=True) if not _is_label(value)]
+        if wrong:
+            problems.add(path, number, f"{wrong[0]!r} must be a string or a whole number, got {record[wrong[0]]!r:.40}")
+            continue
+        yield number, [str(value) for value in values]
+
+
+def _listed(names: list[str]) -> str:
+    """Return what a message says of columns: the first of them if they are many."""
+    shown = ", ".join(name[:40] for name in names[:SHOWN_COLUMNS])
+    return shown if len(names) <= SHOWN_COLUMNS else f"{shown} and {len(names) - SHOWN_COLUMNS} more"
+
+
+def _is_label(value: object) -> bool:
+    return isinstance(value, (str, int)) and not isinstance(value, bool)

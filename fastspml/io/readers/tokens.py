@@ -1,0 +1,149 @@
+"""Words of documents, cut out and counted: what readers of plain text share."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable
+
+import numpy as np
+from scipy import sparse
+
+from fastspml.io.readers.lines import Report
+
+# Letters and digits of any script, at least two of them.
+WORD = re.compile(r"[^\W_]{2,}")
+
+# English words that tell nothing about what a text is about; single letters are no words anyway.
+STOP_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        about above after again against all also although always among an and any are as at be because been before
+        being below between both but by can cannot could did do does doing don done down due during each either etc
+        even every few for from further get gets given had has have having he her here hers him his how however if in
+        instead into is it its itself just least less let like ll made make makes many may me might more most much
+        must my near need needs neither no nor not now of off often on once one only onto or other others otherwise
+        our out over own per quite rather re same see several shall she should since so some such than that the their
+        them then there these they this those through thus to together too toward under until up upon us use used
+        using various ve very via was we well were what when where whether which while who whole whose why will with
+        within without would yet you your
+        """,
+    )
+)
+
+# Longer ones are no words but keys, hashes and the like; one of them would make the whole vocabulary array wide.
+LONGEST_WORD = 64
+
+# Words gathered before equal ones of a document are added up; bounds the memory that long documents take.
+WORDS_PER_BLOCK = 2**22
+
+DOCUMENTS_PER_REPORT = 5000
+
+
+def count_words(
+    documents: Iterable[str],
+    leave_out: Iterable[Iterable[str]] | None = None,
+    stop_words: bool = True,
+    min_df: int = 2,
+    max_df: float = 0.5,
+    report: Report | None = None,
+) -> tuple[sparse.csr_array, np.ndarray]:
+    """Count the words of documents over one vocabulary.
+
+    A word is two or more letters and digits, in lower case; numbers are left out, and words of more than 64 letters.
+    Documents of several tasks are handed in together, so that document frequencies and the vocabulary are theirs in
+    common.
+
+    Parameters
+    ----------
+    documents : iterable of str
+        Read once, one at a time.
+    leave_out : iterable of collections of str, optional
+        One per document: words, in lower case, that are not counted in it.
+    stop_words : bool
+        Whether common English words are left out.
+    min_df : int
+        Words of fewer documents than this are left out.
+    max_df : float
+        Words of more than this share of the documents are left out.
+    report : callable, optional
+        Told now and then how many documents are done.
+
+    Returns
+    -------
+    counts : float32 CSR array, shape (n_documents, n_words)
+    vocabulary : str array, shape (n_words,)
+        The words, sorted.
+    """
+    check_cuts(min_df, max_df)
+    column: defaultdict[str, int] = defaultdict()
+    column.default_factory = column.__len__  # a word not seen before gets the next free column
+    blocks, lengths = [], array("q")
+    words = array("i")
+    banned = iter(leave_out) if leave_out is not None else None
+    for n_done, document in enumerate(documents, start=1):
+        if not document.isascii():
+            document = unicodedata.normalize("NFC", document)  # an accent is part of its letter
+        found = WORD.findall(document.lower())
+        if banned is not None:
+            own = next(banned)
+            found = [word for word in found if word not in own]
+        words.extend(map(column.__getitem__, found))
+        lengths.append(len(found))
+        if len(words) >= WORDS_PER_BLOCK:
+            blocks.append(_add_up(words, lengths, len(column)))
+            words, lengths = array("i"), array("q")
+        if report is not None and n_done % DOCUMENTS_PER_REPORT == 0:
+            report("counting words", n_done, None)
+    blocks.append(_add_up(words, lengths, len(column)))
+    for block in blocks:
+        block.resize(block.shape[0], len(column))
+    counts = blocks[0] if len(blocks) == 1 else sparse.vstack(blocks, format="csr")
+    if counts.shape[0] == 0:
+        raise ValueError("there are no documents to count the words of.")
+    return _cut(counts, np.array(list(column), dtype=object), stop_words, min_df, max_df)
+
+
+def check_cuts(min_df: int, max_df: float) -> None:
+    """Refuse document-frequency cuts that make no sense."""
+    if isinstance(min_df, bool) or not isinstance(min_df, (int, np.integer)) or min_df < 1:
+        raise ValueError(f"min_df must be a number of documents, 1 or more; got {min_df!r}.")
+    if isinstance(max_df, bool) or not isinstance(max_df, (int, float, np.number)) or not 0 < max_df <= 1:
+        raise ValueError(f"max_df must be a share of the documents, above 0 and up to 1; got {max_df!r}.")
+
+
+def _add_up(words: array, lengths: array, n_columns: int) -> sparse.csr_array:
+    """Return the counts of a block of documents: a row each, equal words added up."""
+    indices = np.frombuffer(words, dtype=np.int32) if words else np.zeros(0, dtype=np.int32)
+    indptr = np.cumsum(np.concatenate([[0], np.array(lengths, dtype=np.int64)])).astype(np.int32)
+    block = sparse.csr_array(
+        (np.ones(len(indices), dtype=np.float32), indices, indptr), shape=(len(lengths), n_columns), copy=True
+    )
+    block.sum_duplicates()
+    return block
+
+
+def _cut(
+    counts: sparse.csr_array, words: np.ndarray, stop_words: bool, min_df: int, max_df: float
+) -> tuple[sparse.csr_array, np.ndarray]:
+    """Keep the columns of words that are neither too rare nor too common, sorted by word."""
+    frequencies = np.bincount(counts.indices, minlength=len(words))
+    is_kept = (frequencies >= min_df) & (frequencies <= max_df * counts.shape[0])
+    candidates = np.flatnonzero(is_kept)
+    kept = [
+        (word, column)
+        for word, column in zip(words[candidates].tolist(), candidates.tolist(), strict=True)
+        if not word.isnumeric() and len(word) <= LONGEST_WORD and not (stop_words and word in STOP_WORDS)
+    ]
+    if not kept:
+        raise ValueError(
+            f"none of the {len(words)} words of {counts.shape[0]} documents is left: each is in fewer than {min_df} "
+            f"(min_df) or more than {max_df:.0%} (max_df) of the documents, or is a number or a stop word; "
+            "lower min_df or raise max_df."
+        )
+    kept.sort()
+    vocabulary = np.array([word for word, _ in kept])
+    return counts[:, np.array([column for _, column in kept])], vocabulary

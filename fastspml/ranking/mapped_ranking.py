@@ -1,0 +1,94 @@
+"""How well links are ranked in a network larger than memory: its rows are scanned in blocks, many queries at a time.
+
+`scoring.NodeScores` turns a network into an index, which is a copy of it; here a node's attributes are read where they
+lie. Both give the same values, bit for bit with a diagonal or factored metric.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from fastspml.kernels import scanning, scoring
+from fastspml.metric import Metric
+from fastspml.network import Network
+from fastspml.ranking.scores import BLOCK_BYTES, embed, on_threads, ranked_norms, sparse_product
+from fastspml.sparse.csr import as_kernel_csr
+from fastspml.sparse.mapped import row_ranges, rows_between, take_rows
+
+MOST_QUERIES = 64  # of a scan; more are not scored faster, as each row's words are in the cache by then
+
+
+def link_quality(
+    metric: Metric, network: Network, nodes: np.ndarray, is_candidate: np.ndarray, k: int, n_threads: int = 1
+) -> np.ndarray:
+    """Return how well each node's links are ranked, shape (len(nodes), 4), as the kernel of that name has it."""
+    rows = metric.attributes(network)
+    norms = np.concatenate([ranked_norms(metric, rows_between(rows, *piece)) for piece in row_ranges(rows.indptr)])
+    quality = np.empty((len(nodes), 4))
+    size = int(np.clip(BLOCK_BYTES // (8 * max(1, network.n_features + metric.rank)), 1, MOST_QUERIES))
+
+    def rank(part: slice) -> None:
+        for start in range(part.start, part.stop, size):
+            block = slice(start, min(start + size, part.stop))
+            quality[block] = _scan(metric, rows, norms, nodes[block], network.adjacency, is_candidate, k)
+
+    on_threads(rank, len(nodes), n_threads)
+    return quality
+
+
+def _scan(
+    metric: Metric,
+    rows: sparse.csr_array,
+    norms: np.ndarray,
+    nodes: np.ndarray,
+    adjacency: sparse.csr_array,
+    is_candidate: np.ndarray,
+    k: int,
+) -> np.ndarray:
+    """Return the quality of a few nodes from one scan over the rows of all."""
+    adj_indptr, adj_indices, _ = as_kernel_csr(adjacency)
+    positions = nodes.astype(np.int64)
+    table = _table(metric, take_rows(rows, positions))
+    scores = np.empty(len(nodes))
+
+    links = take_rows(adjacency, positions)
+    is_positive = is_candidate[links.indices]
+    starts = np.concatenate([[0], np.cumsum(is_positive)])[links.indptr]
+    linked = links.indices[is_positive].astype(np.int64)
+    positives = np.empty(len(linked))
+    linked_rows = take_rows(rows, linked)
+    scanning.score_links(
+        *as_kernel_csr(linked_rows), embed(metric, linked_rows), norms[linked], table, starts, scores, positives
+    )
+    for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        positives[start:end].sort()
+
+    passed = np.zeros(len(positives) + len(nodes), dtype=np.int64)
+    ties = np.zeros(len(positives), dtype=np.int64)
+    n_negative = np.zeros(len(nodes), dtype=np.int64)
+    next_links = np.empty(len(nodes), dtype=np.uint64)
+    for first, last in row_ranges(rows.indptr):
+        block = rows_between(rows, first, last)
+        scanning.count_negatives(
+            *as_kernel_csr(block), embed(metric, block), norms[first:last], np.uint64(first), table, nodes, adj_indptr,
+            adj_indices, is_candidate, positives, starts, scores, next_links, passed, ties, n_negative,
+        )  # fmt: skip
+
+    quality = np.full((len(nodes), 4), np.nan)
+    for query, (start, end) in enumerate(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)):
+        if end > start and n_negative[query]:
+            n_nearer = np.cumsum(passed[start + query : end + query])
+            scoring.score_from_counts(
+                positives[start:end], n_nearer, ties[start:end], n_negative[query], k, quality[query]
+            )
+    return quality
+
+
+def _table(metric: Metric, queries: sparse.csr_array) -> np.ndarray:
+    """Return what rows are multiplied with to be scored, a column for each query, as the kernels take it."""
+    if metric.form == "full":
+        products = metric.product(queries)
+    else:
+        products = np.hstack([sparse_product(metric, queries).toarray(), embed(metric, queries)])
+    return np.ascontiguousarray(2.0 * products.T)

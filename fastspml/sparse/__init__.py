@@ -1,0 +1,1 @@
+"""Canonical CSR arrays, in memory and memory-mapped."""

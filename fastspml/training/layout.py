@@ -1,0 +1,161 @@
+"""Stack: networks as the kernels see them, flat arrays one below the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import sparse
+
+from fastspml.kernels.arguments import Stack
+from fastspml.kernels.draws import mark_links
+from fastspml.kernels.rows import Apart, pair_dtype
+from fastspml.machine import large_array
+from fastspml.network import Network
+from fastspml.sparse.csr import as_kernel_csr, freeze, freeze_csr, index_dtype, unsigned
+from fastspml.sparse.mapped import PIECE, in_file, is_mapped, row_ranges
+
+# Below this chance that a drawn pair is a triplet, triplets are numbered and drawn by number instead.
+EXACT_BELOW_ACCEPTANCE = 1 / 16
+NO_ROWS = np.zeros(1, dtype=np.uint64), np.empty(0, dtype=pair_dtype(np.uint32, np.float32))
+MOST_COPIED_BYTES = 2**28  # of attributes; beyond it, memory is dearer than the sixth of the time that a copy saves
+MARKS_PER_LINK = 16  # bits: one pair in 17 without a link has to be looked up all the same
+
+
+def stack(
+    networks: Sequence[Network], pooled: bool, columns: np.ndarray | None = None, with_rows: bool = True
+) -> Stack:
+    """Lay networks out for the kernels, as one pool or as a pool each; `columns` keeps only those features, in that
+    order. To draw triplets no rows are needed.
+
+    Attributes that tasks share are laid out once. Those of a single network that is large or mapped are not copied, and
+    what has to be laid out anew of mapped networks lies in files again.
+    """
+    pool_starts = np.array([0, len(networks)] if pooled else range(len(networks) + 1), dtype=np.uint64)
+    n_triplets = [network.n_triplets for network in networks]
+    for first, last in zip(pool_starts[:-1].tolist(), pool_starts[1:].tolist(), strict=True):
+        _check_triplets(networks[first:last], sum(n_triplets[first:last]))
+
+    distinct = {id(network.features): network.features for network in networks}
+    first_rows, row = {}, 0
+    for key, features in distinct.items():
+        first_rows[key], row = row, row + features.shape[0]
+    indptr, entries = _rows(list(distinct.values()), columns) if with_rows else NO_ROWS
+    adj_indptr, adj_indices, _ = _stack_csr([network.adjacency for network in networks])
+
+    node_starts = np.cumsum([0] + [network.n_nodes for network in networks])
+    link_starts = np.cumsum([0] + [network.n_links for network in networks])
+
+    pool_sizes, draws_by_number = [], []
+    for first, last in zip(pool_starts[:-1].tolist(), pool_starts[1:].tolist(), strict=True):
+        largest = max(network.n_nodes for network in networks[first:last])
+        n_pairs = int(link_starts[last] - link_starts[first]) * largest
+        pool_sizes.append(largest)
+        draws_by_number.append(sum(n_triplets[first:last]) < EXACT_BELOW_ACCEPTANCE * n_pairs)
+    triplet_starts = np.zeros(0, dtype=np.int64)
+    if any(draws_by_number):
+        per_node = np.concatenate([network.triplets_per_node for network in networks])
+        triplet_starts = np.concatenate([[0], np.cumsum(per_node)])
+
+    return Stack(
+        indptr,
+        entries,
+        adj_indptr,
+        adj_indices,
+        unsigned(_link_sources(networks, int(node_starts[-1]))),
+        unsigned(node_starts),
+        unsigned(link_starts),
+        unsigned(np.array([first_rows[id(network.features)] for network in networks])),
+        freeze(pool_starts),
+        unsigned(np.array(pool_sizes)),
+        unsigned(triplet_starts),
+        freeze(np.array(draws_by_number)),
+        freeze(_marks(adj_indptr, adj_indices)),
+    )
+
+
+def _check_triplets(networks: Sequence[Network], n_triplets: int) -> None:
+    if n_triplets > 0:
+        return
+    n_linked = sum(int(np.count_nonzero(network.degrees)) for network in networks)
+    names = ", ".join(repr(network.name) for network in networks)
+    raise ValueError(
+        f"no triplet can be drawn from {names}: none of its {n_linked} linked nodes has both a neighbour "
+        "and a non-neighbour; give it more nodes or leave it out."
+    )
+
+
+def _rows(matrices: Sequence[sparse.csr_array], columns: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | Apart]:
+    """Return where the rows of matrices start, and their entries, as `kernels.rows` says."""
+    are_mapped = any(is_mapped(matrix) for matrix in matrices)
+    if columns is not None:
+        if are_mapped:
+            raise ValueError(
+                "a full metric needs the attributes in memory, in an order of its own; read the networks without "
+                "mapped=True, or use metric='diagonal'."
+            )
+        matrices = [freeze_csr(matrix[:, columns]) for matrix in matrices]
+    indptr, words, values = _stack_csr(matrices)
+    if are_mapped or words.itemsize != values.itemsize or words.nbytes + values.nbytes > MOST_COPIED_BYTES:
+        return indptr, Apart(words, values)
+    return indptr, freeze(side_by_side(words, values))
+
+
+def side_by_side(words: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return a copy of entries in which a word and its value are one record."""
+    entries = large_array(len(words), pair_dtype(words.dtype, values.dtype))
+    entries["word"], entries["value"] = words, values
+    return entries
+
+
+def _stack_csr(matrices: Sequence[sparse.csr_array]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return indptr, indices and data of matrices of any widths, one below the other."""
+    if len(matrices) == 1:
+        return as_kernel_csr(matrices[0])
+    counts = np.concatenate([np.diff(matrix.indptr) for matrix in matrices])
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    indices = _joined(matrices, [matrix.indices for matrix in matrices])
+    data = _joined(matrices, [matrix.data for matrix in matrices])
+    return unsigned(indptr), unsigned(indices), freeze(data)
+
+
+def _joined(matrices: Sequence[sparse.csr_array], arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Return parts of matrices one after the other, in memory or, where a matrix is mapped, in a file."""
+    mapped = [matrix for matrix in matrices if is_mapped(matrix)]
+    if not mapped:
+        return np.concatenate(arrays)
+    joined = in_file(mapped[0], sum(map(len, arrays)), np.result_type(*arrays))
+    start = 0
+    for array in arrays:
+        for first in range(0, len(array), PIECE):
+            piece = array[first : first + PIECE]
+            joined[start : start + len(piece)] = piece
+            start += len(piece)
+    return joined[:start]
+
+
+def _marks(adj_indptr: np.ndarray, adj_indices: np.ndarray) -> np.ndarray:
+    """Return the bits by which most pairs of nodes without a link are known."""
+    marks = np.zeros(len(adj_indices) * MARKS_PER_LINK // 64 + 1, dtype=np.uint64)
+    mark_links(adj_indptr, adj_indices, marks)
+    return marks
+
+
+def _link_sources(networks: Sequence[Network], n_nodes: int) -> np.ndarray:
+    """Return the stacked position of the node that each link leaves."""
+    dtype = index_dtype(n_nodes)
+    mapped = [network.adjacency for network in networks if is_mapped(network.adjacency)]
+    if not mapped:
+        degrees = np.concatenate([network.degrees for network in networks])
+        return np.repeat(np.arange(n_nodes, dtype=dtype), degrees)
+    sources = in_file(mapped[0], sum(network.n_links for network in networks), dtype)
+    node, link = 0, 0
+    for network in networks:
+        indptr = network.adjacency.indptr
+        for first, last in row_ranges(indptr):
+            nodes: np.ndarray = np.arange(node + first, node + last, dtype=dtype)
+            piece = np.repeat(nodes, np.diff(indptr[first : last + 1]))
+            sources[link : link + len(piece)] = piece
+            link += len(piece)
+        node += network.n_nodes
+    return sources[:link]

@@ -1,0 +1,400 @@
+"""Models as HDF5 files, with everything that training needs to continue.
+
+A file holds a group ``learner`` or ``metric``, with the members that `_write_learner` and `_write_metric` give it.
+Functions that write take (file, parent, name, value), those that read take (file, parent, name).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from fastspml.io.elements import (
+    MODEL,
+    check_format,
+    read_floats,
+    read_if_there,
+    read_list,
+    read_positions,
+    read_weighting,
+    write_format,
+    write_list,
+    write_positions,
+    write_weighting,
+)
+from fastspml.io.reading import Reader, reading
+from fastspml.io.writing import Writer, writing
+from fastspml.kernels import algorithms
+from fastspml.kernels.arguments import N_SUMMED, Sums
+from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric
+from fastspml.training.estimator import Learner
+from fastspml.training.mtspml import MTSPML
+from fastspml.training.spml import SPML
+from fastspml.training.state import WORK_COUNTERS, Round, State, make_sums
+from fastspml.weighting import Weighting
+
+
+def save_model(path: str | os.PathLike[str], model: SPML | MTSPML | Metric, overwrite: bool = False) -> None:
+    """Save a learner, fitted or not, or a metric, to an HDF5 file, which appears complete or not at all.
+
+    Parameters
+    ----------
+    path : str or path
+    model : SPML, MTSPML or Metric
+        Of a fit that `progress` stopped, everything is kept that `resume` needs.
+    overwrite : bool
+        Whether a file that exists may be replaced; it stays as it was until the new one is complete.
+    """
+    if type(model) not in (SPML, MTSPML, DiagonalMetric, FullMetric, FactoredMetric):
+        raise TypeError(f"save_model saves an SPML, an MTSPML or a Metric; got {type(model).__name__}.")
+    with writing(path, overwrite) as file:
+        write_format(file, MODEL)
+        if isinstance(model, Metric):
+            _write_metric(file, file.root, "metric", model)
+        else:
+            _write_learner(file, file.root, "learner", model)
+
+
+def save_checkpoint(path: str | os.PathLike[str], model: Any) -> None:
+    """Save a learner as `progress` sees it in the middle of a fit: what `resume` needs, and no metrics.
+
+    A file that exists is replaced.
+    """
+    with writing(path, overwrite=True) as file:
+        write_format(file, MODEL)
+        _write_learner(file, file.root, "checkpoint", model, with_metrics=False)
+
+
+def load_checkpoint(path: str | os.PathLike[str]) -> Any:
+    """Load what `save_checkpoint` saved, for `resume`; metrics, which may take long to make, are not there."""
+    with reading(path) as file:
+        check_format(file, MODEL)
+        file.verify()
+        return _read_learner(file, file.root, "checkpoint", with_metrics=False)
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Load what `save_model` saved: the same numbers, bit for bit, and nothing computed anew.
+
+    Of a checkpoint, the metrics are made from the totals.
+
+    Returns
+    -------
+    SPML, MTSPML or Metric
+    """
+    with reading(path) as file:
+        check_format(file, MODEL)
+        file.verify()
+        if file.find(file.root, "metric") is not None:
+            return _read_metric(file, file.root, "metric")
+        if file.find(file.root, "checkpoint") is not None:
+            model = _read_learner(file, file.root, "checkpoint", with_metrics=False)
+            with file.checking("the state"):
+                model._set_learned()
+            return model
+        return _read_learner(file, file.root, "learner")
+
+
+def _write_learner(file: Writer, parent: Any, name: str, model: Any, with_metrics: bool = True) -> None:
+    group = file.group(parent, name)
+    file.text(group, "kind", type(model).__name__)
+    file.text(group, "parameters", _to_json(model.get_params()))
+    if getattr(model, "hidden_nodes_", None) is not None:
+        write_list(file, group, "hidden_nodes", model.hidden_nodes_, write_positions)
+    if getattr(model, "n_nodes_", None) is not None:
+        file.array(group, "n_nodes", np.array(model.n_nodes_, dtype=np.int64))
+    if not hasattr(model, "state_"):
+        return
+    _check_state(model)
+    if with_metrics:
+        _check_metrics(model)
+    file.array(group, "n_features", model.n_features_)
+    file.texts(group, "task_names", model.task_names_)
+    if model.vocabulary_ is not None:
+        file.shared(group, "vocabulary", model.vocabulary_, Writer.labels)
+    for part in ("weighting", "network_weighting"):
+        if getattr(model, f"{part}_") is not None:
+            file.shared(group, part, getattr(model, f"{part}_"), write_weighting)
+    _write_state(file, group, "state", model.state_)
+    if not with_metrics:
+        return
+    if isinstance(model, SPML):
+        _write_metric(file, group, "metric", model.metric_)
+        return
+    _write_metric(file, group, "common_metric", model.common_metric_)
+    write_list(file, group, "task_metrics", model.task_metrics_, _write_metric)
+    if model._combined is not None:
+        write_list(file, group, "combined_metrics", model._combined, _write_metric)
+
+
+def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = True) -> Learner:
+    group = file.group(parent, name)
+    kind = file.text(group, "kind")
+    if kind not in ("SPML", "MTSPML"):
+        file.refuse(f"{file.name} holds a model of kind {kind!r}, expected SPML or MTSPML; upgrade fastspml.")
+    with file.checking("parameters"):
+        model: Any = {"SPML": SPML, "MTSPML": MTSPML}[kind](**_from_json(file.text(group, "parameters")))
+    if file.find(group, "hidden_nodes") is not None:
+        model.hidden_nodes_ = read_list(file, group, "hidden_nodes", read_positions)
+    if file.find(group, "n_nodes") is not None:
+        model.n_nodes_ = read_positions(file, group, "n_nodes").tolist()
+    if file.find(group, "state") is None:
+        return model
+    model.n_features_ = file.number(group, "n_features")
+    model.task_names_ = file.texts(group, "task_names").tolist()
+    model.vocabulary_ = read_if_there(file, group, "vocabulary", Reader.labels)
+    model.weighting_ = read_if_there(file, group, "weighting", read_weighting)
+    model.network_weighting_ = read_if_there(file, group, "network_weighting", read_weighting)
+    model.state_ = _read_state(file, group, "state")
+    with file.checking("the state"):
+        _check_state(model)
+        if not with_metrics:
+            _check_together(model.state_.iteration > 0)
+            return model
+    model.n_iters_ = model.state_.iteration
+    model.violations_ = model.state_.violations
+    if kind == "SPML":
+        model.metric_ = _read_metric(file, group, "metric")
+        model.violations_ = model.violations_[:, 0]
+    else:
+        model.common_metric_ = _read_metric(file, group, "common_metric")
+        model.task_metrics_ = read_list(file, group, "task_metrics", _read_metric)
+        has_combined = file.find(group, "combined_metrics") is not None
+        model._combined = read_list(file, group, "combined_metrics", _read_metric) if has_combined else None
+    with file.checking("the state"):
+        _check_metrics(model)
+    return model
+
+
+def _check_state(model: Any) -> None:
+    """Refuse an inconsistent state: training would continue with it beyond the end of an array."""
+    state, n_features = model.state_, model.n_features_
+    if state.form != model.form:
+        raise ValueError(f"the model was not fitted with metric={model.form!r}; set that back, or fit it again.")
+    n_metrics, n_pools = _n_metrics(model), 1 if model._is_pooled else len(model.task_names_)
+    n_entries = n_features
+    if state.columns is not None:
+        _check_columns(state.columns, n_features)
+        n_entries = len(state.columns) * (len(state.columns) + 1) // 2
+    n_averaged, width = len(state.sums.moments) and n_entries, model._factor_width
+    n_factored = n_features if width else 0
+    shapes = [(n_entries, n_metrics), (n_averaged, n_metrics), (n_factored, width), (n_factored,)]
+    _check_together(
+        state.violations.shape == (state.iteration, n_pools)
+        and _shapes(state.sums) == shapes
+        and state.ahead.shape == (n_metrics,)
+        and state.ahead[0] == 0
+        and (state.iteration + state.ahead >= 0).all()
+        and (state.round is None or _fits(state.round, state, shapes))
+        and (model.vocabulary_ is None or len(model.vocabulary_) == n_features)
+        and all(w is None or w.n_features_ == n_features for w in (model.weighting_, model.network_weighting_))
+    )
+
+
+def _shapes(sums: Sums) -> list[tuple[int, ...]]:
+    """Return the shapes of what is summed over iterations."""
+    return [part.shape for part in sums[:N_SUMMED]]
+
+
+def _fits(round: Round, state: State, shapes: Any) -> bool:
+    """Tell whether a round can be continued from a state."""
+    merged = int(state.sums.counters[algorithms.ITERATION])
+    sums = [round.base] if round.local is None else [round.base, round.local]
+    return (
+        round.n_shards > 1
+        and round.size > 0
+        and 0 <= round.start <= merged <= round.end
+        and (merged - round.start) % round.size == 0
+        and all(_shapes(part) == shapes for part in sums)
+        and state.iteration <= merged + round.size
+    )
+
+
+def _check_metrics(model: Any) -> None:
+    """Refuse metrics that are not those of the state."""
+    has_metrics = getattr(model, "n_iters_", None) == model.state_.iteration
+    metrics = [*model.parts(), *(getattr(model, "_combined", None) or [])] if has_metrics else []
+    _check_together(
+        len(metrics) in (_n_metrics(model), _n_metrics(model) + len(model.task_names_))
+        and all(metric.n_features == model.n_features_ for metric in metrics)
+    )
+
+
+def _check_together(is_so: bool) -> None:
+    if not is_so:
+        raise ValueError(
+            "inconsistent model state, as in the middle of a fit or after one that failed; "
+            "let progress return True and save then, or fit it again."
+        )
+
+
+def _n_metrics(model: Any) -> int:
+    return 1 if model._is_pooled else len(model.task_names_) + 1
+
+
+def _check_columns(columns: np.ndarray, n_features: int) -> None:
+    if len(columns) and (columns.min() < 0 or columns.max() >= n_features or len(np.unique(columns)) < len(columns)):
+        raise ValueError(f"columns of a full metric must be different numbers from 0 to {n_features - 1}.")
+
+
+def _write_state(file: Writer, parent: Any, name: str, state: State) -> None:
+    group = file.group(parent, name)
+    _write_sums(file, group, state.sums)
+    file.array(group, "violations", state.violations)
+    if state.columns is not None:
+        file.shared(group, "columns", state.columns, write_positions)
+    if state.ahead.any():
+        file.array(group, "ahead", state.ahead)
+    if state.round is not None:
+        _write_round(file, group, "round", state.round)
+
+
+def _write_round(file: Writer, parent: Any, name: str, round: Round) -> None:
+    """Write a round of shards that is under way; the sums of the state are those of the shards that are merged."""
+    group = file.group(parent, name)
+    for part in ("start", "size", "n_shards"):
+        file.array(group, part, getattr(round, part))
+    _write_sums(file, file.group(group, "base"), round.base)
+    if round.local is not None:
+        _write_sums(file, file.group(group, "local"), round.local)
+
+
+def _write_sums(file: Writer, group: Any, sums: Sums) -> None:
+    file.array(group, "iteration", int(sums.counters[algorithms.ITERATION]))
+    file.array(group, "totals", sums.totals)
+    file.array(group, "moments", sums.moments)
+    if sums.factor_totals.shape[1]:
+        file.array(group, "factor_totals", sums.factor_totals)
+        file.array(group, "squares", sums.squares)
+    file.array(group, "harmonic", float(sums.harmonic[0]))
+    work = file.group(group, "work")
+    for counter, column in WORK_COUNTERS.items():
+        file.array(work, counter, int(sums.counters[column]))
+
+
+def _read_state(file: Reader, parent: Any, name: str) -> State:
+    group = file.group(parent, name)
+    sums = _read_sums(file, group)
+    ahead = read_if_there(file, group, "ahead", read_positions)
+    return State(
+        sums=sums,
+        counts=file.array(group, "violations", ndim=2, kinds="iu").astype(np.int64, copy=False),
+        columns=read_if_there(file, group, "columns", read_positions),
+        ahead=np.zeros(sums.totals.shape[1], dtype=np.int64) if ahead is None else ahead,
+        round=_read_round(file, group, "round") if file.find(group, "round") is not None else None,
+    )
+
+
+def _read_round(file: Reader, parent: Any, name: str) -> Round:
+    group = file.group(parent, name)
+    start, size, n_shards = (file.number(group, part) for part in ("start", "size", "n_shards"))
+    base = _read_sums(file, file.group(group, "base"))
+    has_local = file.find(group, "local") is not None
+    local = _read_sums(file, file.group(group, "local")) if has_local else None
+    return Round(start, size, n_shards, base, local)
+
+
+def _read_sums(file: Reader, group: Any) -> Sums:
+    work = file.group(group, "work")
+    has_factors = file.find(group, "factor_totals") is not None
+    return make_sums(
+        file.number(group, "iteration"),
+        read_floats(file, group, "totals", ndim=2),
+        read_floats(file, group, "moments", ndim=2),
+        file.number(group, "harmonic", kinds="f"),
+        {counter: file.number(work, counter) for counter in file.members(work) if counter in WORK_COUNTERS},
+        _read_factors(file, group, "factor_totals") if has_factors else None,
+        read_floats(file, group, "squares") if has_factors else None,
+    )
+
+
+def _write_metric(file: Writer, parent: Any, name: str, metric: Metric) -> None:
+    group = file.group(parent, name)
+    if isinstance(metric, FullMetric):
+        file.array(group, "block", metric.block)
+        file.shared(group, "columns", metric.columns, write_positions)
+        file.array(group, "n_features", metric.n_features)
+        file.array(group, "rest", float(metric.rest))
+    elif isinstance(metric, FactoredMetric):
+        file.array(group, "weights", metric.weights)
+        file.shared(group, "factors", metric.factors, Writer.array)
+    else:
+        file.array(group, "weights", metric.diagonal_entries)
+    file.text(group, "score", metric.score)
+    file.array(group, "takes_counts", bool(metric.takes_counts))
+    if metric.vocabulary is not None:
+        file.shared(group, "vocabulary", metric.vocabulary, Writer.labels)
+    if metric.weighting is not None:
+        file.shared(group, "weighting", metric.weighting, write_weighting)
+
+
+def _read_metric(file: Reader, parent: Any, name: str) -> Metric:
+    group = file.group(parent, name)
+    context = {
+        "vocabulary": read_if_there(file, group, "vocabulary", Reader.labels),
+        "weighting": read_if_there(file, group, "weighting", read_weighting),
+        "takes_counts": file.number(group, "takes_counts", kinds="b"),
+        # Files of earlier versions have no score.
+        "score": file.text(group, "score") if file.find(group, "score") is not None else "distance",
+    }
+    if file.find(group, "factors") is not None:
+        with file.checking(name):
+            weights, factors = read_floats(file, group, "weights"), file.once(group, "factors", _read_factors)
+            return FactoredMetric(weights, factors, **context)
+    if file.find(group, "weights") is not None:
+        with file.checking(name):
+            return DiagonalMetric(read_floats(file, group, "weights"), **context)
+    block, columns = read_floats(file, group, "block", ndim=2), file.once(group, "columns", read_positions)
+    n_features, rest = file.number(group, "n_features"), file.number(group, "rest", kinds="f")
+    if block.shape != (len(columns), len(columns)):
+        file.refuse(f"{name} of {file.name} has a block {block.shape} for {len(columns)} columns; it is damaged.")
+    with file.checking(name):
+        _check_columns(columns, n_features)
+        return FullMetric(block, columns, n_features, rest, **context)
+
+
+def _read_factors(file: Reader, parent: Any, name: str) -> np.ndarray:
+    return file.array(parent, name, ndim=2, kinds="f")
+
+
+# ---- parameters -----------------------------------------------------------------------------------------------------
+
+
+def _to_json(params: dict[str, Any]) -> str:
+    """Return parameters as JSON; what JSON does not know becomes {"type": ..., "value": ...}, so that it comes back."""
+    return json.dumps({name: _to_plain(name, value) for name, value in params.items()})
+
+
+def _from_json(text: str) -> dict[str, Any]:
+    return {name: _from_plain(value) for name, value in json.loads(text).items()}
+
+
+def _to_plain(name: str, value: Any) -> Any:
+    if isinstance(value, Weighting):
+        return {"type": "Weighting", "value": [value.kind, value.min_df, value.max_df]}
+    if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
+        # A float32 must stay one: the bits of a step depend on it.
+        return {"type": value.dtype.name, "value": value.tolist()}
+    if isinstance(value, (list, tuple)):
+        items = [_to_plain(name, item) for item in value]
+        return items if isinstance(value, list) else {"type": "tuple", "value": items}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"parameter {name} is a {type(value).__name__}, which cannot be saved; give plain numbers or text.")
+
+
+def _from_plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_from_plain(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kind, inner = value["type"], value["value"]
+    if kind == "Weighting":
+        return Weighting(*inner)
+    if kind == "tuple":
+        return tuple(_from_plain(item) for item in inner)
+    numbers = np.array(inner, dtype=np.dtype(kind))
+    return numbers if numbers.ndim else numbers[()]

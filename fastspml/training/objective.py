@@ -1,0 +1,55 @@
+"""The objective: the mean hinge over the triplets of networks, all of them or a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fastspml.checks import check_positive_integer
+from fastspml.kernels import draws, scoring
+from fastspml.metric import Metric
+from fastspml.network import Network
+from fastspml.ranking.scores import NodeScores, blocks
+from fastspml.sparse.csr import as_kernel_csr
+from fastspml.sparse.mapped import take_rows
+from fastspml.training.layout import stack
+
+BLOCK_TRIPLETS = 2**14  # drawn triplets whose rows are copied at a time
+
+
+def _hinge_total(metric: Metric, network: Network, margin: float) -> float:
+    """Return the sum of max(gap + margin, 0) over all triplets of a network, without enumerating them."""
+    scorer = NodeScores(metric, network)
+    adj_indptr, adj_indices, _ = as_kernel_csr(network.adjacency)
+    linked = np.flatnonzero(network.degrees).astype(np.uint64)
+    return sum(
+        scoring.hinge_sum(scorer.node_scores(block), block, adj_indptr, adj_indices, margin)
+        for block in blocks(linked, network.n_nodes)
+    )
+
+
+def mean_hinge(
+    metric: Metric, networks: Sequence[Network], margin: float, seed: int, n_triplets: int | None = None
+) -> float:
+    """Return the mean of max(gap + margin, 0) over the triplets of all networks together.
+
+    By default over every one of them, by sorting instead of enumerating; otherwise over so many that are drawn.
+    """
+    stacked = stack(networks, pooled=True, with_rows=False)
+    if n_triplets is None:
+        total = sum(_hinge_total(metric, network, margin) for network in networks)
+        return total / sum(network.n_triplets for network in networks)
+    check_positive_integer("n_triplets", n_triplets, " or None")
+    drawn = np.empty((n_triplets, 4), dtype=np.int64)
+    draws.sample_triplets(stacked, np.uint64(0), np.uint64(seed), np.uint64(0), drawn)  # training starts at iteration 1
+    total = 0.0
+    for q, network in enumerate(networks):
+        rows = metric.attributes(network)
+        for start in range(0, n_triplets, BLOCK_TRIPLETS):
+            block = drawn[start : start + BLOCK_TRIPLETS]
+            i, j, l = block[block[:, 0] == q, 1:].T
+            linking, unlinked, linked = (take_rows(rows, nodes) for nodes in (i, j, l))
+            gaps = metric.gaps(linking, unlinked, linked)
+            total += float(np.maximum(gaps + margin, 0.0).sum())
+    return total / n_triplets

@@ -1,0 +1,181 @@
+"""A fit as kernels and projections see it: networks laid out, settings, and the metrics that totals stand for.
+
+With step size 1/(reg t) the metric of iteration t is P + V / (reg t), where V is the running sum of the negated data
+subgradients. So V is all that training keeps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fastspml.kernels import algorithms
+from fastspml.kernels.arguments import DiagonalMemory, Settings, Stack, Sums
+from fastspml.kernels.diagonal import clip_totals
+from fastspml.kernels.factored import set_factors
+from fastspml.kernels.prefetch import LINE_BYTES
+from fastspml.metric import project_psd
+from fastspml.network import Network, check_same_features
+from fastspml.sparse.mapped import count_columns
+from fastspml.training.layout import stack
+from fastspml.training.packed import add_to_diagonal, pack, with_prior
+from fastspml.training.state import State, copy_sums
+from fastspml.weighting import Weighting
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Networks as a fit takes them in; fits that weight alike, and are of one kind and form, can share it."""
+
+    networks: list[Network]  # weighted
+    weighting: Weighting | None  # what the learner weighted them by, if it did
+    columns: np.ndarray | None  # the features that get a row, for a full metric
+    stacked: Stack
+
+
+def lay_out(
+    networks: list[Network],
+    weighting: Weighting | None,
+    is_pooled: bool,
+    form: str,
+    known: np.ndarray | None = None,
+) -> Prepared:
+    """Return networks as they are trained on: over one vocabulary, weighted alike, as flat arrays.
+
+    Features that are `known` to a full metric keep their rows, and new ones follow.
+    """
+    check_same_features(networks)
+    if weighting is not None:
+        networks = weighting.transform(networks)
+    for network in networks[1:]:
+        if network.weighting != networks[0].weighting:
+            raise ValueError(f"{networks[0].name!r} and {network.name!r} went through different weightings.")
+    columns = None
+    if form == "full":
+        counts = sum(count_columns(network.features) for network in networks)
+        # Frequent features first: the entries that are read most are then close together.
+        columns = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+        if known is not None:
+            columns = np.concatenate([known, columns[~np.isin(columns, known)]])
+    return Prepared(networks, weighting, columns, stack(networks, is_pooled, columns))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a fit solves: everything about it but its state."""
+
+    prepared: Prepared
+    settings: Settings  # of one stream of iterations; `settings_of` has those of a state
+    form: str  # of the metrics: "diagonal", "full" or "factored"
+    projection_interval: int  # iterations between projections during training; 0 if there are none
+    projects_sums: bool  # whether only sums of the common and a task's metric are projected
+    n_shards: int
+
+    @property
+    def stacked(self) -> Stack:
+        """The networks as kernels see them."""
+        return self.prepared.stacked
+
+    @property
+    def is_full(self) -> bool:
+        """Whether metrics are projected in Python, between chunks: those of all entries."""
+        return self.form == "full"
+
+    @property
+    def n_pools(self) -> int:
+        """The pools that triplets are drawn from."""
+        return len(self.stacked.pool_sizes)
+
+    @property
+    def n_triplets(self) -> int:
+        """The triplets of an iteration."""
+        return self.n_pools * int(self.settings.batch_size)
+
+    @property
+    def clips(self) -> bool:
+        """Whether kernels project the totals, which they do for diagonal metrics."""
+        return not self.is_full and self.projection_interval > 0 and not self.projects_sums
+
+    def settings_of(self, state: State) -> Settings:
+        """Return what kernels need to know to continue a state."""
+        modulus = 2**64
+        return self.settings._replace(
+            share=state.clock_rate / self.settings.batch_size,
+            clock_origin=np.uint64(state.clock_origin % modulus),
+            clock_rate=np.uint64(state.clock_rate),
+            ahead=state.ahead.view(np.uint64),
+        )
+
+    def is_projection_due(self, iteration: int) -> bool:
+        """Tell whether metrics are projected after an iteration, the last or not."""
+        return self.projection_interval > 0 and iteration > 0 and iteration % self.projection_interval == 0
+
+
+def factor_width(rank: int) -> int:
+    """Return the numbers in a row of factors: the rank, rounded up to whole cache lines."""
+    n_line = LINE_BYTES // np.dtype(np.float32).itemsize
+    return -(-rank // n_line) * n_line
+
+
+def factors_of_sums(settings: Settings, sums: Sums) -> np.ndarray:
+    """Return the factors that sums stand for, (features, rank)."""
+    factors = np.empty((len(sums.factor_totals), int(settings.rank)), sums.factor_totals.dtype)
+    set_factors(settings, sums, factors)
+    return factors
+
+
+def metric_of_totals(totals: np.ndarray, reg: float, clock: int, prior: float, is_full: bool) -> np.ndarray:
+    """Return P + V / (reg t), unprojected, of one column of totals: (d,), or (features, features) if full."""
+    # A task that was added and not trained yet has no iterations, and no totals either.
+    return with_prior(totals / (reg * max(1, clock)), prior, is_full)
+
+
+def unprojected(problem: Problem, state: State, column: int) -> np.ndarray:
+    """Return the metric of one column of the totals at the state's iteration."""
+    totals, settings = state.totals[:, column], problem.settings
+    if column == 0 and settings.common_is_given:
+        return with_prior(totals, 0.0, problem.is_full)
+    return metric_of_totals(
+        totals, settings.regs[column], state.clock(column), settings.priors[column], problem.is_full
+    )
+
+
+def projected_sums(problem: Problem, state: State) -> np.ndarray:
+    """Return the projected sums of the common and every task's full metric, packed, in the columns of the tasks."""
+    given: np.ndarray = np.zeros(state.totals.shape)
+    common = unprojected(problem, state, 0)
+    for column in range(1, given.shape[1]):
+        given[:, column] = pack(project_psd(common + unprojected(problem, state, column)))
+    return given
+
+
+def project(problem: Problem, state: State) -> Sums:
+    """Return the sums of a state whose metrics are projected, each by itself."""
+    settings, sums = problem.settings, copy_sums(state.sums)
+    harmonic = state.harmonic - 1.0 / state.iteration
+    if not problem.is_full:
+        everything = np.full(1, 1, dtype=np.uint64)  # a list that has overflowed: all entries are clipped
+        memory = DiagonalMemory(np.zeros(0), everything, np.zeros(len(settings.regs)))
+        clock = np.uint64(state.clock(0))
+        clip_totals(settings.priors, settings.regs, clock, harmonic, memory, sums.totals, sums.moments)
+        return sums
+    for column in range(int(settings.common_is_given), sums.totals.shape[1]):
+        metric = project_psd(unprojected(problem, state, column))
+        add_to_diagonal(metric, -settings.priors[column])
+        change = pack(metric) * (settings.regs[column] * state.clock(column)) - sums.totals[:, column]
+        sums.totals[:, column] += change
+        if len(sums.moments):
+            sums.moments[:, column] += change * harmonic
+    return sums
+
+
+def check_finite(problem: Problem, counters: np.ndarray) -> None:
+    """Raise if a gap was not finite."""
+    iteration = int(counters[algorithms.BAD_ITERATION])
+    if iteration:
+        step = 1 / (min(problem.settings.regs) * iteration)
+        raise FloatingPointError(
+            f"metric is not finite after iteration {iteration} (step {step:.1e}); "
+            "raise reg or normalise the rows of features."
+        )

@@ -1,0 +1,116 @@
+"""SPML, Algorithm 1 of the paper: one metric that preserves the links of a network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fastspml.checks import check_number
+from fastspml.metric import Metric
+from fastspml.network import Network
+from fastspml.training.growing import GrowingLearner
+
+PRIORS = {"zero": 0.0, "identity": 1.0}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SPML(GrowingLearner):
+    """Structure preserving metric learning by stochastic subgradient descent.
+
+    Minimises (3) of the paper, over positive semidefinite M,
+
+        reg/2 ||M - P||_F^2 + 1/|S| sum over (i, j, l) in S of max(d(i, l) - d(i, j) + margin, 0),
+
+    S being all triplets of a node i, a node l it is linked to and a node j it is not linked to. A list of networks is
+    pooled (U-SPML of the paper): S is then the disjoint union of theirs.
+
+    Parameters
+    ----------
+    reg : float
+        Weight of the regulariser, lambda in the paper. Iteration t steps by 1/(reg t).
+    metric : {"diagonal", "full", "factored"}
+        A weight per feature; all of M, d x d numbers; or diag(w) + F F' with d x rank factors F, by which different
+        features can be treated as similar. The objective of a factored metric regularises w only.
+    score : {"distance", "similarity"}
+        What ranks candidates, in training and in prediction: the distance as in the paper, or the similarity 2 x'My,
+        which leaves out the candidate's own length.
+    rank : int
+        Columns of F.
+    step : float
+        Step size of F, by AdaGrad: F = F_0 + step S / sqrt(G), where S sums the negated subgradients of the violated
+        triplets and G, feature by feature, their mean squares. Half the step needs four times the iterations. F is held
+        back by few iterations, not by ``reg``; ``average`` and ``projection`` concern w.
+    prior : {"zero", "identity"}
+        P, what the metric is pulled to; the paper's is zero.
+    margin : float
+    n_iters, batch_size : int
+        T iterations, each with the mean over B triplets drawn from S.
+    projection : {"end", "every", "never"} or int
+        When the metric is projected to the cone of positive semidefinite matrices; k is every k iterations and after
+        the last.
+    average : bool
+        Whether the mean of all iterates is returned instead of the last.
+    weighting : None, kind or Weighting
+        None: attributes are taken as they are. Otherwise the model weights, and is handed plain counts at fit and
+        ever after.
+    seed : int
+        The same seed and shards give the same diagonal metric, bit for bit, on any number of threads and machines.
+    shards : int
+        Parts of a fit that run side by side, on threads or on a cluster, and are merged a few dozen times in all
+        (`fastspml.training.shards`). 1 is the paper's algorithm. Use 8 or more for every thread or worker; the
+        objective stays within 0.3% of one shard.
+    n_threads : int
+        Threads that run shards; those beyond the machine's, or beyond the number of shards, are not used.
+
+    Attributes
+    ----------
+    metric_ : Metric
+    violations_ : int array, shape (iterations,)
+        |S+|: how many of each iteration's triplets were violated.
+    n_iters_ : int
+        Iterations done: n_iters, unless `progress` stopped the fit.
+    weighting_ : Weighting or None
+    """
+
+    reg: float = 1e-3
+    prior: str = "zero"
+
+    _is_pooled = True
+    _start = 1.0
+
+    @property  # type: ignore[misc]
+    def metric(self) -> str:
+        """The parameter: "diagonal", "full" or "factored"; the learned one is `metric_`."""
+        return self.form
+
+    @metric.setter
+    def metric(self, form: str) -> None:
+        self.form = form
+
+    def _regs(self, n_tasks: int) -> list[float]:
+        return [self.reg]
+
+    def _priors(self, n_tasks: int) -> list[float]:
+        return [PRIORS[self.prior]]
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_number("reg", self.reg)
+        if self.prior not in PRIORS:
+            raise ValueError(f"prior must be 'zero' or 'identity', got {self.prior!r}.")
+
+    def _set_learned(self) -> None:
+        part = self._part(0, projects=self.projection != "never")
+        self.metric_: Metric = self._as_metric(part, PRIORS[self.prior], has_factors=self.form == "factored")
+        self.violations_: np.ndarray = self.state_.violations[:, 0]
+        self.n_iters_ = self.state_.iteration
+
+    def parts(self) -> list[Metric]:
+        """Return what is regularised: the metric."""
+        return [self.metric_]
+
+    def metric_for(self, task: Network | int | str) -> Metric:
+        """Return the metric, which is the same for every task."""
+        self._check_fitted()
+        return self.metric_

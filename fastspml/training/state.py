@@ -1,0 +1,196 @@
+"""The state of a fit: sums over its iterations, and the round of shards that is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fastspml.kernels import algorithms
+from fastspml.kernels.arguments import N_SUMMED, Sums
+
+# Work done since the first iteration: triplets evaluated and violated, features read, entries of totals changed.
+WORK_COUNTERS = {
+    "judged": algorithms.EVALUATED,
+    "violated": algorithms.VIOLATED,
+    "words": algorithms.WORDS,
+    "entries": algorithms.ENTRIES,
+}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What `progress` is handed between chunks."""
+
+    iteration: int
+    n_iters: int
+    elapsed_s: float
+    work: dict[str, int]  # as WORK_COUNTERS names it
+    violations: np.ndarray  # of every iteration since the last call, shape (iterations, tasks)
+    violated_share: float  # of the triplets of those iterations, or of the last ones that there were
+
+
+ProgressCall = Callable[[Progress], Any]  # returning True stops the fit
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round of shards (`fastspml.training.shards`) that is under way.
+
+    Shard k runs iterations start + k * size + 1 to start + (k + 1) * size. `State.sums` has the shards that are merged.
+    """
+
+    start: int
+    size: int
+    n_shards: int
+    base: Sums  # of the iterations before the round, V0
+    local: Sums | None = None  # of the next shard, V0 + R D, where training stopped in the middle of it
+
+    @property
+    def end(self) -> int:
+        """The last iteration of the round."""
+        return self.start + self.n_shards * self.size
+
+    @property
+    def rate(self) -> int:
+        """R, how many shards a shard speaks for: three quarters of them."""
+        return self.n_shards - self.n_shards // 4
+
+
+@dataclass
+class State:
+    """How far training has come: everything that resuming needs, and nothing else.
+
+    An exception at any moment leaves it whole: kernels change all parts of `sums` at once, and other changes are single
+    assignments.
+    """
+
+    sums: Sums
+    counts: np.ndarray  # violations, int64 (at least as many iterations as were done, pools)
+    columns: np.ndarray | None  # the features that have a row, for a full metric, the most frequent first
+    ahead: np.ndarray  # int64 (metrics,): iterations that a metric has done more than the others; 0 but for added tasks
+    round: Round | None = None
+    clock_origin: int = 0  # totals stand for clock_origin + clock_rate * iteration iterations: a shard's for R times
+    clock_rate: int = 1  # the number that it has run since the start of the round
+    first: int = 0  # the iteration before the first that `counts` has a row for
+
+    @property
+    def form(self) -> str:
+        """The form of the metrics that the totals stand for."""
+        if self.columns is not None:
+            return "full"
+        return "factored" if self.sums.factor_totals.shape[1] else "diagonal"
+
+    @property
+    def iteration(self) -> int:
+        """The iterations done."""
+        return int(self._latest.counters[algorithms.ITERATION])
+
+    @property
+    def harmonic(self) -> float:
+        """The harmonic number of the iterations done."""
+        return float(self._latest.harmonic[0])
+
+    @property
+    def local(self) -> Sums | None:
+        """The sums of a shard that was stopped in its middle, if there is one that is not merged yet."""
+        local = None if self.round is None else self.round.local
+        if local is None or local.counters[algorithms.ITERATION] <= self.sums.counters[algorithms.ITERATION]:
+            return None
+        return local
+
+    @property
+    def _latest(self) -> Sums:
+        return self.sums if self.local is None else self.local
+
+    @property
+    def totals(self) -> np.ndarray:
+        """V, shape (entries, metrics)."""
+        return self.whole.totals
+
+    @property
+    def moments(self) -> np.ndarray:
+        """U, the same shape, or (0, metrics) without averaging."""
+        return self.whole.moments
+
+    @property
+    def whole(self) -> Sums:
+        """The sums over all iterations done, also those of a shard that is not finished."""
+        if self.round is None or self.local is None:
+            return self.sums
+        whole = copy_sums(self.sums)
+        algorithms.merge_shard(self.round.base, float(self.round.rate), self.local, whole)
+        return whole
+
+    @property
+    def violations(self) -> np.ndarray:
+        """Violated triplets of each iteration, shape (iterations, pools)."""
+        return self.counts[: self.iteration - self.first]
+
+    @property
+    def work(self) -> dict[str, int]:
+        """The work done, as WORK_COUNTERS names it."""
+        counters = self.sums.counters if self.local is None else self.sums.counters + self.local.counters
+        return {name: int(counters[counter]) for name, counter in WORK_COUNTERS.items()}
+
+    def clock(self, column: int) -> int:
+        """Return the iterations that the totals of a metric stand for."""
+        return self.clock_origin + self.clock_rate * self.iteration + int(self.ahead[column])
+
+    def counts_until(self, last: int) -> np.ndarray:
+        """Return the rows of `counts` from the next iteration to the last, and make room for them."""
+        n_rows = last - self.first
+        if n_rows > len(self.counts):
+            roomy = np.zeros((max(n_rows, 2 * len(self.counts)), self.counts.shape[1]), dtype=np.int64)
+            roomy[: len(self.counts)] = self.counts
+            self.counts = roomy
+        return self.counts[self.iteration - self.first : n_rows]
+
+
+def new_state(
+    totals: np.ndarray,
+    n_pools: int,
+    averages: bool,
+    columns: np.ndarray | None,
+    ahead: np.ndarray | None = None,
+    factor_width: int = 0,
+    factor_dtype: Any = np.float64,
+) -> State:
+    """Return the state before the first iteration, from totals that are not zero only where a metric is given."""
+    n_metrics = totals.shape[1]
+    moments = np.zeros((len(totals) if averages else 0, n_metrics))
+    factor_totals = np.zeros((len(totals) if factor_width else 0, factor_width), factor_dtype)
+    sums = make_sums(0, totals, moments, 0.0, factor_totals=factor_totals, squares=np.zeros(len(factor_totals)))
+    no_clocks: np.ndarray = np.zeros(n_metrics, dtype=np.int64)
+    return State(sums, np.zeros((0, n_pools), dtype=np.int64), columns, no_clocks if ahead is None else ahead)
+
+
+def make_sums(
+    iteration: int,
+    totals: np.ndarray,
+    moments: np.ndarray,
+    harmonic: float,
+    work: dict[str, int] | None = None,
+    factor_totals: np.ndarray | None = None,
+    squares: np.ndarray | None = None,
+) -> Sums:
+    """Return sums after an iteration; without factors unless they are given."""
+    if factor_totals is None or squares is None:
+        factor_totals, squares = np.zeros((0, 0)), np.zeros(0)
+    counters = np.zeros(algorithms.N_COUNTERS, dtype=np.int64)
+    counters[algorithms.ITERATION] = iteration
+    for name, count in (work or {}).items():
+        counters[WORK_COUNTERS[name]] = count
+    return Sums(totals, moments, factor_totals, squares, counters, np.array([harmonic]))
+
+
+def copy_sums(sums: Sums) -> Sums:
+    """Return sums that can change by themselves."""
+    return Sums(*(part.copy() for part in sums))
+
+
+def n_summed(sums: Sums) -> int:
+    """Return how many numbers are summed over iterations."""
+    return sum(part.size for part in sums[:N_SUMMED])

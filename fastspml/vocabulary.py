@@ -1,0 +1,81 @@
+"""Vocabularies: networks over different features brought over one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fastspml.network import Network, as_networks, check_same_blocks, dense_names
+from fastspml.sparse.csr import csr_from_parts, freeze_csr, index_dtype
+from fastspml.sparse.mapped import renumbered
+
+
+def share_vocabulary(networks: Iterable[Network]) -> list[Network]:
+    """Return the networks over one vocabulary: the union of theirs, words in order of first appearance.
+
+    Dense blocks must have the same widths and names in all networks; their features follow the words.
+    """
+    networks = as_networks(networks)
+    position: dict[Any, int] = {}
+    for network in networks:
+        if network.vocabulary is None:
+            raise ValueError(f"{network.name!r} has no vocabulary; words can be matched by name only.")
+        if network.weighting is not None:
+            raise ValueError(f"{network.name!r} has been weighted already; share the vocabulary first, then weight.")
+        check_same_blocks(networks[0], network)
+        if dense_names(network) != dense_names(networks[0]):
+            raise ValueError(
+                f"the dense features of {networks[0].name!r} and {network.name!r} have different names; "
+                "give both the same."
+            )
+        for word in network.vocabulary[: network.n_sparse_features].tolist():
+            position.setdefault(word, len(position))
+    for word in dense_names(networks[0]):
+        position[word] = len(position)
+    vocabulary = np.array(list(position))
+    moved: dict[tuple[int, int], sparse.csr_array] = {}  # tasks that share their attributes go on sharing them
+    shared = []
+    for network in networks:
+        assert network.vocabulary is not None
+        key = (id(network.features), id(network.vocabulary))
+        if key not in moved:
+            columns = np.array([position[word] for word in network.vocabulary.tolist()], dtype=np.int64)
+            old = network.features
+            new = csr_from_parts(
+                old.data.copy(),
+                columns[old.indices].astype(index_dtype(len(position))),
+                old.indptr,
+                (network.n_nodes, len(position)),
+            )
+            moved[key] = freeze_csr(new)
+        shared.append(network.replace(features=moved[key], vocabulary=vocabulary))
+    return shared
+
+
+def align_vocabulary(network: Network, vocabulary: np.ndarray) -> tuple[Network, int]:
+    """Return a network over another vocabulary, and how many of its words are left out because that one lacks them.
+
+    Dense features are never left out: the vocabulary must end with their names.
+    """
+    if network.vocabulary is None:
+        raise ValueError(f"{network.name!r} has no vocabulary; words can be matched by name only.")
+    names = dense_names(network)
+    if vocabulary[len(vocabulary) - len(names) :].tolist() != names:
+        raise ValueError(
+            f"{network.name!r} has {len(names)} dense features, {names[0]!r} to {names[-1]!r}, but the vocabulary does "
+            "not end with their names; use networks with the same dense blocks."
+        )
+    position = {word: f for f, word in enumerate(vocabulary.tolist())}
+    columns = np.array([position.get(word, -1) for word in network.vocabulary.tolist()], dtype=np.int64)
+    known = np.flatnonzero(columns >= 0)
+    if network.is_mapped:
+        place: np.ndarray = columns.astype(index_dtype(len(vocabulary)))
+        features = renumbered(network.features, np.arange(network.n_nodes), place, len(vocabulary))
+        return network.replace(features=features, vocabulary=vocabulary), len(columns) - len(known)
+    narrow = network.features[:, known]
+    indices = columns[known][narrow.indices].astype(index_dtype(len(vocabulary)))
+    features = csr_from_parts(narrow.data, indices, narrow.indptr, (network.n_nodes, len(vocabulary)))
+    return network.replace(features=freeze_csr(features), vocabulary=vocabulary), len(columns) - len(known)
