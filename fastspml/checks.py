@@ -18,7 +18,8 @@ def check_positive_integer(name: str, value: Any, or_none: str = "") -> None:
         raise ValueError(f"{name} must be a positive integer{or_none}, got {value!r}.")
 
 
-def check_number(name: str, value: Any) -> None:
-    """Refuse what is not a positive, finite number."""
-    if (not is_whole(value) and not isinstance(value, (float, np.floating))) or not 0 < value < np.inf:
+def check_number(name: str, value: Any, allow_infinity: bool = False) -> None:
+    """Refuse what is not a positive number, finite unless infinity is allowed."""
+    is_number = is_whole(value) or isinstance(value, (float, np.floating))
+    if not is_number or not value > 0 or (value == np.inf and not allow_infinity):
         raise ValueError(f"{name} must be a positive number, got {value!r}.")

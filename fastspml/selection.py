@@ -25,7 +25,7 @@ from fastspml.machine import available_threads
 from fastspml.network import Network, Networks, as_networks
 from fastspml.ranking.measures import HiddenLinks
 from fastspml.splits import Split, fold_networks
-from fastspml.training.estimator import Learner
+from fastspml.training.estimator import Estimator
 from fastspml.training.mtspml import MTSPML
 from fastspml.training.problem import Prepared
 from fastspml.training.spml import SPML
@@ -164,7 +164,7 @@ def select(
         runner = _on_threads(n_threads or available_threads(), estimator, folds)
     else:
         runner = _on_cluster(client, estimator, folds)
-    is_halving = isinstance(estimator, Learner) and (grid is None if halving is None else halving)
+    is_halving = isinstance(estimator, Estimator) and (grid is None if halving is None else halving)
     trials, is_complete = _try_all(runner, settings, len(folds.usable), RUNGS if is_halving else ALL_AT_ONCE, progress)
     if not trials:
         raise ValueError("selection was interrupted before any setting had been fitted on all folds.")
@@ -214,7 +214,7 @@ def _settings(estimator: Any, grid: Grid, n_random: int | None, seed: int) -> li
     ]
     if not grids:
         raise ValueError("grid is empty; name the values of at least one parameter.")
-    if isinstance(estimator, Learner):
+    if isinstance(estimator, Estimator):
         for part in grids:
             part["n_iters"] = [_looks(estimator, part.get("n_iters"))]
     if n_random is None:
@@ -248,22 +248,22 @@ def _draw(values: Any, generator: np.random.Generator) -> Any:
     return values[generator.integers(len(values))]
 
 
-def _looks(estimator: Learner, n_iters: Any) -> tuple[int, ...]:
+def _looks(estimator: Estimator, n_iters: Any) -> tuple[int, ...]:
     """Return the numbers of iterations after which a fit is looked at, ascending."""
     if n_iters is None:
         n_iters = [max(1, estimator.n_iters >> look) for look in range(LOOKS)]
     elif hasattr(n_iters, "rvs"):
         raise ValueError("n_iters takes a list, not a distribution: all of them cost one fit.")
     for value in n_iters:
-        _with_params(estimator, {"n_iters": value})._check_params()
+        _with_params(estimator, {"n_iters": value}).check_params()
     return tuple(sorted(set(n_iters)))
 
 
 def _check(estimator: Any, setting: Mapping[str, Any]) -> None:
     """Refuse, before anything is fitted, parameters that do not exist or are out of range."""
     checked = _with_params(estimator, {name: value for name, value in setting.items() if name != "n_iters"})
-    if isinstance(checked, Learner):
-        checked._check_params()
+    if isinstance(checked, Estimator):
+        checked.check_params()
 
 
 def _with_params(estimator: Any, params: Mapping[str, Any]) -> Any:
@@ -290,7 +290,7 @@ class _Fold:
         self._prepared: dict[Any, Prepared] = {}
         self._lock = threading.Lock()
 
-    def prepared(self, learner: Learner) -> Prepared:
+    def prepared(self, learner: Estimator) -> Prepared:
         """Return the training networks as the learner takes them in, made once for all settings that weight alike."""
         key = (repr(learner.weighting), learner.form == "full")  # the other forms take the same
         with self._lock:
@@ -361,7 +361,7 @@ def hidden_links(split: Split, anchors: Sequence[Any] = ()) -> HiddenLinks:
 
 def _fit_fold(estimator: Any, setting: dict[str, Any], fold: _Fold, is_stopped: threading.Event) -> list[Any]:
     """Fit a setting without a fold; return (parameters, AUC) for every number of iterations looked at."""
-    if not isinstance(estimator, Learner):
+    if not isinstance(estimator, Estimator):
         return [(setting, fold.auc(_with_params(estimator, setting).fit(fold.training)))]
     looks = setting["n_iters"]
     learner = _with_params(estimator, setting | {"n_iters": looks[-1], "n_threads": 1})

@@ -14,6 +14,7 @@ from fastspml.kernels.arguments import DiagonalMemory, FactoredMemory, FullMemor
 from fastspml.kernels.rows import Apart, Span, Triplet, pair_dtype
 from fastspml.sparse.csr import as_kernel_csr
 from fastspml.training.packed import pack, unpack
+from fastspml.training import problem
 from fastspml.training.state import make_sums
 from tests import naive
 from tests.conftest import make_network
@@ -53,7 +54,8 @@ def spans(indptr):
 
 def kernel_settings(**changes):
     """Return the settings of a learner, some of them changed."""
-    return fs.SPML(rank=RANK, step=0.2, seed=5)._settings(1)._replace(**changes)
+    model = fs.SPML(rank=RANK, step=0.2, seed=5)
+    return problem.kernel_settings(model, model.algorithm(1))._replace(**changes)
 
 
 SCORES = {"distance": 1.0, "similarity": 0.0}

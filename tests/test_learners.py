@@ -270,6 +270,56 @@ def test_a_metric_that_runs_away_is_stopped():
 def test_a_full_metric_that_cannot_fit_is_refused(network, monkeypatch):
     monkeypatch.setattr("fastspml.training.estimator.available_memory", lambda: 100.0)
     with pytest.raises(
-        MemoryError, match=r"a full metric of 9 words takes .* GB, but .* GB are free; use metric='diagonal'"
+        MemoryError, match=r"a full metric of 9 features takes .* GB, but .* GB are free; use metric='diagonal'"
     ):
         fs.SPML(metric="full").fit(network)
+
+
+# ---- sharing from nothing to everything ----
+
+
+@pytest.mark.parametrize("form", ["diagonal", "full", "factored"])
+@pytest.mark.parametrize("prior", ["zero", "identity"])
+def test_an_infinite_common_reg_keeps_the_common_metric_at_its_prior_and_tasks_alone(networks, form, prior):
+    params = {"common_reg": np.inf, "metric": form, "prior": prior, "n_iters": 40, "projection": 5, "step": 1e-9}
+    both, alone = fs.MTSPML(**params).fit(networks[:2]), fs.MTSPML(**params).fit(networks[0])
+    expected = np.full(networks[0].n_features, {"zero": 0.0, "identity": 1.0}[prior])
+    np.testing.assert_array_equal(without_factors(both.common_metric_), np.diag(expected))
+    np.testing.assert_array_equal(both.state_.totals[:, 1], alone.state_.totals[:, 1])
+    assert np.isfinite(both.objective(networks[:2]))
+
+
+@pytest.mark.parametrize("form", ["diagonal", "full"])
+@pytest.mark.parametrize("average", [False, True])
+def test_an_infinite_task_reg_leaves_the_tasks_one_metric(networks, form, average):
+    params = {"metric": form, "n_iters": 40, "projection": 5, "average": average}
+    model = fs.MTSPML(task_reg=np.inf, **params).fit(networks)
+    nearly = fs.MTSPML(task_reg=1e200, **params).fit(networks)
+    for q in range(len(networks)):
+        np.testing.assert_array_equal(without_factors(model.metric(q)), without_factors(model.common_metric_))
+    np.testing.assert_allclose(without_factors(model.common_metric_), without_factors(nearly.common_metric_))
+
+
+def without_factors(metric):
+    return metric.matrix if metric.form == "full" else np.diag(metric.weights)
+
+
+def test_regs_that_are_all_infinite_are_refused(networks):
+    with pytest.raises(ValueError, match="both infinite, so nothing can be learned; make one finite"):
+        fs.MTSPML(common_reg=np.inf, task_reg=[1.0, np.inf]).fit(networks[:2])
+    with pytest.raises(ValueError, match="reg must be a positive number, got inf"):
+        fs.SPML(reg=np.inf).fit(networks[0])
+
+
+def test_ctrl_c_keeps_what_was_learned_and_resume_continues(networks):
+    model, expected = fs.SPML(n_iters=5000), fs.SPML(n_iters=5000).fit(networks)
+
+    def interrupt(record):
+        if record.iteration >= 200:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(networks, interrupt)
+    assert 200 <= model.n_iters_ < 5000
+    assert model.metric_.n_features == networks[0].n_features
+    np.testing.assert_array_equal(model.resume(networks).state_.totals, expected.state_.totals)

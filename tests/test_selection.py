@@ -9,7 +9,7 @@ from scipy import stats
 import fastspml as fs
 from fastspml import selection as selection_module
 from fastspml.splits import fold_networks
-from fastspml.training.estimator import Learner
+from fastspml.training.estimator import Estimator
 from tests.conftest import make_network
 
 GRID = {"reg": [0.1, 0.01], "margin": [0.5, 1.0, 2.0], "n_iters": [5, 20]}
@@ -93,13 +93,13 @@ def test_everything_is_tried_and_the_best_is_fitted_on_all_nodes(tasks):
 def test_a_setting_and_fold_costs_one_fit_and_nothing_is_prepared_twice(tasks, monkeypatch):
     counts = {"stages": 0, "prepare": 0}
     for name in counts:
-        original = getattr(Learner, name)
+        original = getattr(Estimator, name)
 
         def counted(self, *arguments, name=name, original=original, **keywords):
             counts[name] += 1
             return original(self, *arguments, **keywords)
 
-        monkeypatch.setattr(Learner, name, counted)
+        monkeypatch.setattr(Estimator, name, counted)
     fs.select(fs.SPML(weighting="tfidf"), tasks, GRID, n_folds=3, n_threads=2)
     n_settings = 6  # numbers of iterations cost nothing
     assert counts == {"stages": n_settings * 3 + 1, "prepare": 3 + 1}

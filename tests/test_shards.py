@@ -14,6 +14,7 @@ from fastspml.kernels import draws
 from fastspml.training import estimator, shards
 from fastspml.training.layout import stack
 from fastspml.training.packed import unpack
+from fastspml.training.solution import learned_part
 from tests import naive
 from tests.conftest import dense, make_network
 
@@ -63,7 +64,14 @@ def assert_follows_the_twin(model, networks, regs, priors, n_iters, pooled):
         for c in range(len(regs)):
             if params["average"] and params["projection"] in ("never", "every"):
                 mean = naive.mean_metric([totals[c] for totals in expected[:t]], regs[c], priors[c])
-                part = seen._part(c, projects=False)
+                part = learned_part(
+                    seen.state_,
+                    seen.algorithm(len(networks)),
+                    c,
+                    average=True,
+                    is_projected=False,
+                    projection_interval=0,
+                )
                 full = np.diag(part) if part.ndim == 1 else as_matrix(part[np.tril_indices(len(part))], seen)
                 assert_close(full, mean)
         assert seen.state_.violations.tolist() == violations[:t]
@@ -141,6 +149,8 @@ def test_similarity_follows_the_textbook(networks, n_shards, n_iters, form, proj
     assert_follows_the_twin(model, networks[:1], [0.05], [1.0], n_iters, pooled=True)
     model = fs.MTSPML(common_reg=0.04, task_reg=0.05, **params)
     assert_follows_the_twin(model, networks[:2], [0.04, 0.05, 0.05], [1.0, 0.0, 0.0], n_iters, pooled=False)
+    model = fs.MTSPML(common_reg=0.04, task_reg=0.05, prior="zero", **params)
+    assert_follows_the_twin(model, networks[:2], [0.04, 0.05, 0.05], [0.0, 0.0, 0.0], n_iters, pooled=False)
 
 
 # ---- the schedule ----

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from fastspml.cluster.driver import Driver, import_dask, warn_idle
 from fastspml.cluster.worker import read_or_map
 from fastspml.network import Networks
-from fastspml.training.estimator import Learner
+from fastspml.training.estimator import Estimator
 from fastspml.training.problem import Problem
 from fastspml.training.shards import Runner, RunShards, first_round, threads
 from fastspml.training.state import ProgressCall, State, n_summed
@@ -32,7 +32,7 @@ LOCAL_SETTINGS = {  # Dask's own clocks take a tenth of a core from the shards; 
 }
 
 
-Fitted = TypeVar("Fitted", bound=Learner)
+Fitted = TypeVar("Fitted", bound=Estimator)
 Location = str | os.PathLike[str]
 
 
@@ -61,7 +61,7 @@ def resume(model: Fitted, networks: Networks | Location, client: Any, progress: 
 
 
 def runner(client: Any, path: Location | None = None) -> Runner | None:
-    """Return what `Learner.fit` takes as ``runner`` to work on a cluster; None, this process, without a client.
+    """Return what `Estimator.fit` takes as ``runner`` to work on a cluster; None, this process, without a client.
 
     ``path`` names the file that holds exactly the networks to be fitted, so that workers can map it.
     """

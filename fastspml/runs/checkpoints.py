@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fastspml.training.estimator import Learner
+from fastspml.training.estimator import Estimator
 from fastspml.training.model_files import load_checkpoint, save_checkpoint
 
 # What costs time waits for so many times as long as it took last: it never takes more than 2% of the time.
@@ -47,13 +47,13 @@ class Checkpoints:
         """Return the files, newest first."""
         return sorted(self._folder.glob("[0-9]*.h5"), reverse=True)
 
-    def save(self, model: Learner) -> None:
+    def save(self, model: Estimator) -> None:
         """Save the state, then drop the oldest; a file that cannot be written leaves all others as they are."""
         save_checkpoint(self._folder / f"{model.state_.iteration:015d}.h5", model)
         for path in self.paths()[self._n_kept :]:
             path.unlink(missing_ok=True)
 
-    def newest(self, tell: Callable[[str], Any]) -> Learner | None:
+    def newest(self, tell: Callable[[str], Any]) -> Estimator | None:
         """Return the newest state that is whole, and tell of those that are not; None if there are no files."""
         damaged: list[Path] = []
         for path in self.paths():

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fastspml.training.estimator import Learner
+    from fastspml.training.estimator import Estimator
 
 MODELS = ("MTSPML", "SPML")
 
@@ -72,7 +72,7 @@ def known_keys(model: str) -> dict[str, Any]:
     return RUN_KEYS | _model_class(model)().get_params() | {"model": model}
 
 
-def _model_class(model: str) -> type[Learner]:
+def _model_class(model: str) -> type[Estimator]:
     if model not in MODELS:
         raise ValueError(f"model must be one of {', '.join(MODELS)}; got {model!r}.")
     import fastspml  # the compiler is loaded when it is needed
@@ -80,7 +80,7 @@ def _model_class(model: str) -> type[Learner]:
     return getattr(fastspml, model)
 
 
-def new_model(config: Mapping[str, Any]) -> Learner:
+def new_model(config: Mapping[str, Any]) -> Estimator:
     """Return the model that is configured, before any training."""
     return _model_class(config["model"])(**{key: value for key, value in config.items() if key not in RUN_KEYS})
 
@@ -132,7 +132,7 @@ def _check(config: Mapping[str, Any]) -> None:
         value = config[key]
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ValueError(f"{key} must be an integer from {least}, got {value!r}.")
-    new_model(config)._check_params()
+    new_model(config).check_params()
 
 
 def differing_keys(config: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:

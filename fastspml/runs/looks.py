@@ -13,7 +13,7 @@ import numpy as np
 from fastspml.kernels import draws
 from fastspml.network import Network
 from fastspml.ranking.measures import HiddenLinks
-from fastspml.training.estimator import Learner
+from fastspml.training.estimator import Estimator
 from fastspml.training.layout import stack
 
 N_TRIPLETS = 2_000  # of a task, for the objective
@@ -39,10 +39,10 @@ class Looks:
             _hidden_sample(network, nodes, n_nodes, seed) for network, nodes in zip(networks, hidden, strict=True)
         ]  # fmt: skip
 
-    def at(self, model: Learner) -> dict[str, Any]:
+    def at(self, model: Estimator) -> dict[str, Any]:
         """Return the objective, and the mean AUC of the hidden nodes of each task and over tasks if there are any."""
         if getattr(model, "n_iters_", None) != model.state_.iteration:
-            model._set_learned()  # in the middle of a fit there are no metrics, or old ones
+            model.set_learned()  # in the middle of a fit there are no metrics, or old ones
         with np.errstate(all="ignore"):  # a metric that grows without bounds is for the kernels to report
             values: dict[str, Any] = {"objective": _or_none(self._objective(model))}
         if self._hidden:
@@ -60,12 +60,12 @@ class Looks:
             i, j, l = (metric.attributes(part) for part in rows)
             gaps = metric.gaps(i, j, l)
             # A pooled objective is a mean over the triplets of all tasks, that of tasks a sum of means.
-            share = self._shares[q] if model._is_pooled else 1.0
+            share = self._shares[q] if not model.algorithm(len(model.task_names_)).has_tasks else 1.0
             value += share * float(np.maximum(gaps + model.margin, 0.0).mean())
         return value
 
 
-def is_quick(model: Learner) -> bool:
+def is_quick(model: Estimator) -> bool:
     """Tell whether a look takes little time, so that a signal need not wait for it."""
     columns = model.state_.columns
     return columns is None or len(columns) <= MOST_WORDS

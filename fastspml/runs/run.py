@@ -19,7 +19,7 @@ from fastspml.runs.looks import Looks, is_quick
 from fastspml.runs.signals import noted_signals
 from fastspml.selection import Selection, SelectProgress, Trial, select
 from fastspml.splits import split_networks
-from fastspml.training.estimator import Learner
+from fastspml.training.estimator import Estimator
 from fastspml.training.model_files import load_model, save_model
 from fastspml.training.shards import Runner
 from fastspml.training.state import Progress, ProgressCall
@@ -40,7 +40,7 @@ def train(
     progress: ProgressCall | None = None,
     tell: Callable[[Event], Any] | None = None,
     runner: Runner | None = None,
-) -> Learner:
+) -> Estimator:
     """Train as configured and leave the model in the folder; a run that was stopped or killed is resumed.
 
     Parameters
@@ -53,7 +53,7 @@ def train(
     tell : callable, optional
         Called with every event of the log; what a user should read is its ``message``.
     runner : optional
-        That of `Learner.fit`: a cluster, for example.
+        That of `Estimator.fit`: a cluster, for example.
 
     Raises Stopped when SIGTERM, SIGINT or SIGUSR1 asked for it: the state is in the folder then. A run that is
     finished is not trained again.
@@ -100,7 +100,7 @@ class _Session:
         self.last_record: Progress | None = None
         self.model: Any = None
 
-    def train(self) -> Learner:
+    def train(self) -> Estimator:
         """Load, train until the end or a signal, and save."""
         self._check_asked()
         self._check_networks()
@@ -139,7 +139,7 @@ class _Session:
                 "restore it, or name another folder."
             )
 
-    def _restored(self) -> Learner | None:
+    def _restored(self) -> Estimator | None:
         """Return the model of the newest good checkpoint, if there is one, and forget the history after it."""
         model = None if self.run.is_new else self.checkpoints.newest(lambda text: self._log("warning", text))
         iteration = 0 if model is None else model.state_.iteration

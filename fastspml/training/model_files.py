@@ -30,7 +30,7 @@ from fastspml.io.writing import Writer, writing
 from fastspml.kernels import algorithms
 from fastspml.kernels.arguments import N_SUMMED, Sums
 from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric
-from fastspml.training.estimator import Learner
+from fastspml.training.estimator import Estimator
 from fastspml.training.mtspml import MTSPML
 from fastspml.training.spml import SPML
 from fastspml.training.state import WORK_COUNTERS, Round, State, make_sums
@@ -93,7 +93,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         if file.find(file.root, "checkpoint") is not None:
             model = _read_learner(file, file.root, "checkpoint", with_metrics=False)
             with file.checking("the state"):
-                model._set_learned()
+                model.set_learned()
             return model
         return _read_learner(file, file.root, "learner")
 
@@ -126,11 +126,11 @@ def _write_learner(file: Writer, parent: Any, name: str, model: Any, with_metric
         return
     _write_metric(file, group, "common_metric", model.common_metric_)
     write_list(file, group, "task_metrics", model.task_metrics_, _write_metric)
-    if model._combined is not None:
-        write_list(file, group, "combined_metrics", model._combined, _write_metric)
+    if model.combined_metrics_ is not None:
+        write_list(file, group, "combined_metrics", model.combined_metrics_, _write_metric)
 
 
-def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = True) -> Learner:
+def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = True) -> Estimator:
     group = file.group(parent, name)
     kind = file.text(group, "kind")
     if kind not in ("SPML", "MTSPML"):
@@ -163,7 +163,7 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
         model.common_metric_ = _read_metric(file, group, "common_metric")
         model.task_metrics_ = read_list(file, group, "task_metrics", _read_metric)
         has_combined = file.find(group, "combined_metrics") is not None
-        model._combined = read_list(file, group, "combined_metrics", _read_metric) if has_combined else None
+        model.combined_metrics_ = read_list(file, group, "combined_metrics", _read_metric) if has_combined else None
     with file.checking("the state"):
         _check_metrics(model)
     return model
@@ -171,19 +171,19 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
 
 def _check_state(model: Any) -> None:
     """Refuse an inconsistent state: training would continue with it beyond the end of an array."""
-    state, n_features = model.state_, model.n_features_
+    state, n_features, algorithm = model.state_, model.n_features_, model.algorithm(len(model.task_names_))
     if state.form != model.form:
         raise ValueError(f"the model was not fitted with metric={model.form!r}; set that back, or fit it again.")
-    n_metrics, n_pools = _n_metrics(model), 1 if model._is_pooled else len(model.task_names_)
+    n_metrics, n_groups = algorithm.n_metrics, algorithm.n_groups
     n_entries = n_features
     if state.columns is not None:
         _check_columns(state.columns, n_features)
         n_entries = len(state.columns) * (len(state.columns) + 1) // 2
-    n_averaged, width = len(state.sums.moments) and n_entries, model._factor_width
+    n_averaged, width = len(state.sums.moments) and n_entries, model.factor_width
     n_factored = n_features if width else 0
     shapes = [(n_entries, n_metrics), (n_averaged, n_metrics), (n_factored, width), (n_factored,)]
     _check_together(
-        state.violations.shape == (state.iteration, n_pools)
+        state.violations.shape == (state.iteration, n_groups)
         and _shapes(state.sums) == shapes
         and state.ahead.shape == (n_metrics,)
         and state.ahead[0] == 0
@@ -215,10 +215,11 @@ def _fits(round: Round, state: State, shapes: Any) -> bool:
 
 def _check_metrics(model: Any) -> None:
     """Refuse metrics that are not those of the state."""
+    n_metrics = model.algorithm(len(model.task_names_)).n_metrics
     has_metrics = getattr(model, "n_iters_", None) == model.state_.iteration
-    metrics = [*model.parts(), *(getattr(model, "_combined", None) or [])] if has_metrics else []
+    metrics = [*model.parts(), *(getattr(model, "combined_metrics_", None) or [])] if has_metrics else []
     _check_together(
-        len(metrics) in (_n_metrics(model), _n_metrics(model) + len(model.task_names_))
+        len(metrics) in (n_metrics, n_metrics + len(model.task_names_))
         and all(metric.n_features == model.n_features_ for metric in metrics)
     )
 
@@ -229,10 +230,6 @@ def _check_together(is_so: bool) -> None:
             "inconsistent model state, as in the middle of a fit or after one that failed; "
             "let progress return True and save then, or fit it again."
         )
-
-
-def _n_metrics(model: Any) -> int:
-    return 1 if model._is_pooled else len(model.task_names_) + 1
 
 
 def _check_columns(columns: np.ndarray, n_features: int) -> None:

@@ -7,6 +7,7 @@ subgradients. So V is all that training keeps.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,10 +19,16 @@ from fastspml.kernels.prefetch import LINE_BYTES
 from fastspml.metric import project_psd
 from fastspml.network import Network, check_same_features
 from fastspml.sparse.mapped import count_columns
+from fastspml.training.algorithm import Algorithm
 from fastspml.training.layout import stack
 from fastspml.training.packed import add_to_diagonal, pack, with_prior
 from fastspml.training.state import State, copy_sums
 from fastspml.weighting import Weighting
+
+if TYPE_CHECKING:
+    from fastspml.training.estimator import Estimator
+
+LENGTHS = {"distance": 1.0, "similarity": 0.0}  # how much a candidate's own length counts in its score
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,35 @@ class Problem:
         return self.projection_interval > 0 and iteration > 0 and iteration % self.projection_interval == 0
 
 
+def kernel_settings(parameters: Estimator, algorithm: Algorithm) -> Settings:
+    """Return the parameters of a fit as kernels take them."""
+    interval = parameters.projection_interval
+    every, never = np.uint64(0 if parameters.form == "full" else interval), np.uint64(0)
+    return Settings(
+        seed=np.uint64(parameters.seed),
+        batch_size=np.uint64(parameters.batch_size),
+        share=1.0 / parameters.batch_size,
+        margin=float(parameters.margin),
+        length=LENGTHS[parameters.score],
+        start=algorithm.start,
+        prior=algorithm.priors[0],
+        priors=np.array(algorithm.priors),
+        regs=np.array(algorithm.regs, dtype=np.float64),
+        has_tasks=algorithm.has_tasks,
+        clip_each_every=never if algorithm.projects_sums else every,
+        clip_sums_every=every if algorithm.projects_sums else never,
+        evaluates_given=False,
+        clock_origin=np.uint64(0),
+        clock_rate=np.uint64(1),
+        ahead=np.zeros(algorithm.n_metrics, dtype=np.uint64),
+        first_pool=np.uint64(0),
+        common_is_given=False,
+        step=float(parameters.step),
+        rank=np.uint64(parameters.rank),
+        factor_seed=np.uint64(parameters.seed),
+    )
+
+
 def factor_width(rank: int) -> int:
     """Return the numbers in a row of factors: the rank, rounded up to whole cache lines."""
     n_line = LINE_BYTES // np.dtype(np.float32).itemsize
@@ -161,6 +197,8 @@ def project(problem: Problem, state: State) -> Sums:
         clip_totals(settings.priors, settings.regs, clock, harmonic, memory, sums.totals, sums.moments)
         return sums
     for column in range(int(settings.common_is_given), sums.totals.shape[1]):
+        if not np.isfinite(settings.regs[column]):  # it stays at its prior
+            continue
         metric = project_psd(unprojected(problem, state, column))
         add_to_diagonal(metric, -settings.priors[column])
         change = pack(metric) * (settings.regs[column] * state.clock(column)) - sums.totals[:, column]

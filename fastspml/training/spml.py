@@ -9,13 +9,12 @@ import numpy as np
 from fastspml.checks import check_number
 from fastspml.metric import Metric
 from fastspml.network import Network
-from fastspml.training.growing import GrowingLearner
-
-PRIORS = {"zero": 0.0, "identity": 1.0}
+from fastspml.training.algorithm import PRIORS, Algorithm, check_prior
+from fastspml.training.estimator import Estimator, parameter
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SPML(GrowingLearner):
+class SPML(Estimator):
     """Structure preserving metric learning by stochastic subgradient descent.
 
     Minimises (3) of the paper, over positive semidefinite M,
@@ -73,11 +72,8 @@ class SPML(GrowingLearner):
     weighting_ : Weighting or None
     """
 
-    reg: float = 1e-3
-    prior: str = "zero"
-
-    _is_pooled = True
-    _start = 1.0
+    reg: float = parameter(1e-3, "SPML: weight of the regulariser")
+    prior: str = parameter("zero", 'what the metric is pulled to: "zero" or "identity"')
 
     @property  # type: ignore[misc]
     def metric(self) -> str:
@@ -88,29 +84,27 @@ class SPML(GrowingLearner):
     def metric(self, form: str) -> None:
         self.form = form
 
-    def _regs(self, n_tasks: int) -> list[float]:
-        return [self.reg]
+    def algorithm(self, n_tasks: int) -> Algorithm:
+        """Return Algorithm 1, whatever the number of networks: they are pooled."""
+        return Algorithm(has_tasks=False, regs=(self.reg,), priors=(PRIORS[self.prior],), start=1.0)
 
-    def _priors(self, n_tasks: int) -> list[float]:
-        return [PRIORS[self.prior]]
-
-    def _check_params(self) -> None:
-        super()._check_params()
+    def check_params(self) -> None:
+        """Refuse parameters that are out of range."""
+        super().check_params()
         check_number("reg", self.reg)
-        if self.prior not in PRIORS:
-            raise ValueError(f"prior must be 'zero' or 'identity', got {self.prior!r}.")
+        check_prior(self.prior)
 
-    def _set_learned(self) -> None:
-        part = self._part(0, projects=self.projection != "never")
-        self.metric_: Metric = self._as_metric(part, PRIORS[self.prior], has_factors=self.form == "factored")
+    def set_learned(self) -> None:
+        """Set metric_, violations_ and n_iters_ from the state."""
+        self.metric_: Metric = self.learned_metric(0, is_projected=self.projection != "never")
         self.violations_: np.ndarray = self.state_.violations[:, 0]
         self.n_iters_ = self.state_.iteration
 
     def parts(self) -> list[Metric]:
-        """Return what is regularised: the metric."""
+        """Return the metric that is regularised."""
         return [self.metric_]
 
     def metric_for(self, task: Network | int | str) -> Metric:
         """Return the metric, which is the same for every task."""
-        self._check_fitted()
+        self.check_fitted()
         return self.metric_

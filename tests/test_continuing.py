@@ -9,7 +9,8 @@ import pytest
 from scipy import sparse
 
 import fastspml as fs
-from fastspml.training.mtspml import FROZEN_SEED
+from fastspml.training.continuing import grown_networks
+from fastspml.training.adding import FROZEN_SEED
 from fastspml.vocabulary import align_vocabulary
 from tests import naive
 from tests.conftest import dense, make_network
@@ -177,7 +178,7 @@ def test_a_fitted_weighting_stays_and_new_words_are_left_out_and_counted(grown):
     old = fs.Network(counts.features[:14, 1:5], counts.adjacency[:14, :14], "task", vocabulary=counts.vocabulary[1:5])
     model = fs.SPML(n_iters=10, weighting="tfidf").fit(old)
     idf = model.weighting_.idf_.copy()
-    with pytest.warns(UserWarning, match="7 words are new to the tfidf weighting of this model.* left out"):
+    with pytest.warns(UserWarning, match="7 features are new to the tfidf weighting of this model.* left out"):
         model.partial_fit(counts, n_iters=5)
     assert model.n_features_ == 4
     assert np.array_equal(model.weighting_.idf_, idf)
@@ -199,7 +200,7 @@ def test_tasks_that_share_attributes_go_on_sharing_them(small):
     second = first.with_links(first.adjacency.T, "other")
     model = fs.MTSPML(n_iters=5).fit([first, second])
     wide = named(small, words[::-1])
-    prepared = model._match([wide, wide.with_links(second.adjacency, "other")])
+    prepared = grown_networks(model, [wide, wide.with_links(second.adjacency, "other")])
     assert prepared.networks[0].features is prepared.networks[1].features
 
 
@@ -225,7 +226,7 @@ def test_hidden_nodes_of_a_run_are_forgotten(small):
     ("make", "sentence"),
     [
         (lambda net: fs.Network(np.ones((14, 8)), net.adjacency, net.name), "has 8 features and the model 9, which cannot"),
-        (lambda net: fs.Weighting("l2").fit_transform(net), "went through another weighting"),
+        (lambda net: fs.Weighting("l2").fit_transform(net), "has another weighting than"),
         (lambda net: net.replace(name="games"), "the tasks of this model are task 0, .* use add_task to add a task"),
         (lambda net: fs.Network(net.features, None, net.name), "no triplet can be drawn"),
     ],

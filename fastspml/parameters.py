@@ -1,0 +1,42 @@
+"""Parameters: the fields of a dataclass, read and set by name as scikit-learn does."""
+
+from __future__ import annotations
+
+from dataclasses import Field, fields
+from typing import Any, Self
+
+
+class Parameters:
+    """A dataclass whose fields are parameters; ``type(e)(**e.get_params())`` is an unfitted copy of e."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name."""
+        return {parameter.name: getattr(self, parameter.name) for parameter in _fields(self) if parameter.init}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, keep what was learned, and return self."""
+        known = self.get_params()
+        for name in params:
+            if name not in known:
+                names = ", ".join(sorted(known)) or "none"
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {names}.")
+        self.__init__(**known | params)  # type: ignore[misc]  # a dataclass sets its fields there, and no more
+        return self
+
+    def with_params(self, **params: Any) -> Self:
+        """Return an unfitted copy with some parameters changed."""
+        return type(self)(**self.get_params()).set_params(**params)
+
+    def __repr__(self) -> str:
+        defaults = type(self)().get_params()
+        changed = {name: value for name, value in self.get_params().items() if not _is_same(value, defaults[name])}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+
+def _fields(parameters: Any) -> tuple[Field[Any], ...]:
+    return fields(parameters)
+
+
+def _is_same(value: Any, default: Any) -> bool:
+    """Tell whether a parameter has its default; arrays, which compare entry by entry, never do."""
+    return value is default or (type(value) is type(default) and bool(value == default))

@@ -1,0 +1,118 @@
+"""Add a task to a fitted MT-SPML model, from the network of that task alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fastspml.checks import check_number
+from fastspml.kernels.arguments import N_SUMMED
+from fastspml.metric import FullMetric
+from fastspml.network import Network
+from fastspml.training.continuing import grown_networks, take_in
+from fastspml.training.loop import train
+from fastspml.training.packed import pack
+from fastspml.training.problem import Prepared, Problem
+from fastspml.training.shards import threads
+from fastspml.training.state import ProgressCall, State, make_sums, new_state
+
+if TYPE_CHECKING:
+    from fastspml.training.mtspml import MTSPML
+
+# Iterations with a frozen common metric are numbered from 1 again, for the new task alone. Under another seed they do
+# not draw what later iterations of all tasks will.
+FROZEN_SEED = np.uint64(0x5DEECE66D1CE4E5B)
+
+
+def add_task(
+    model: MTSPML,
+    network: Network,
+    n_iters: int | None,
+    common: str,
+    task_reg: float | None,
+    progress: ProgressCall | None,
+) -> None:
+    """Learn one more task, changing the model; see `MTSPML.add_task`."""
+    model.check_fitted()
+    n_iters = model.n_more_iters(n_iters)
+    if not isinstance(network, Network):
+        raise TypeError(f"add_task needs the Network of the new task, got {type(network).__name__}.")
+    if common not in ("frozen", "moving"):
+        raise ValueError(f"common must be 'frozen' or 'moving', got {common!r}.")
+    if model.average:
+        raise ValueError("a task cannot be added to a model with average=True: the means would be of unlike times.")
+    if network.name in model.task_names_:
+        raise ValueError(f"there is a task called {network.name!r} already; use partial_fit to continue it.")
+    task_regs = list(model.algorithm(len(model.task_names_)).regs[1:])
+    task_reg = _new_reg(model, task_reg)
+    prepared = grown_networks(model, [network])
+    take_in(model, prepared)
+    is_frozen, before = common == "frozen", model.state_
+    state = _state_of_new_task(model, is_frozen)
+    problem = _problem_of_new_task(model, prepared, task_reg, is_frozen)
+    for _ in train(problem, state, [state.iteration + n_iters], progress, threads(model.n_usable_threads)):
+        pass
+    model.task_names_ = [*model.task_names_, network.name]
+    if np.ndim(model.task_reg) or task_reg != model.task_reg:
+        model.task_reg = [*task_regs, task_reg]
+    model.state_ = _with_new_task(before, state, is_frozen)
+    model.set_learned()
+
+
+def _new_reg(model: MTSPML, task_reg: float | None) -> float:
+    """Return the regularisation weight of the new task: that of the others unless one is given."""
+    if task_reg is None:
+        if np.ndim(model.task_reg):
+            raise ValueError("task_reg of this model is one per task; give task_reg for the new one.")
+        task_reg = model.task_reg  # type: ignore[assignment]
+    check_number("task_reg", task_reg, allow_infinity=True)
+    return task_reg  # type: ignore[return-value]
+
+
+def _problem_of_new_task(model: MTSPML, prepared: Prepared, task_reg: float, is_frozen: bool) -> Problem:
+    """Return the problem of the new task: its triplets are drawn as those of the task after all others."""
+    problem = model.with_params(task_reg=task_reg).problem(prepared)
+    settings = problem.settings._replace(first_pool=np.uint64(len(model.task_names_)))
+    if is_frozen:
+        settings = settings._replace(common_is_given=True, seed=settings.seed ^ FROZEN_SEED)
+    return replace(problem, settings=settings)
+
+
+def _state_of_new_task(model: MTSPML, is_frozen: bool) -> State:
+    """Return a state of two metrics: the common one, given or to be moved, and that of a task to be added."""
+    before = model.state_
+    totals = np.zeros((len(before.sums.totals), 2))
+    if is_frozen:
+        common: Any = model.common_metric_
+        totals[:, 0] = pack(common.block) if isinstance(common, FullMetric) else common.weights
+        state = new_state(totals, 1, False, before.columns)
+    else:
+        totals[:, 0] = before.totals[:, 0]
+        state = new_state(totals, 1, False, before.columns, ahead=np.array([0, -before.iteration]))
+        sums = make_sums(before.iteration, totals, state.sums.moments, before.harmonic)
+        state = replace(state, sums=sums, first=before.iteration)
+    whole = before.whole
+    state.sums = state.sums._replace(factor_totals=whole.factor_totals.copy(), squares=whole.squares.copy())
+    return state
+
+
+def _with_new_task(before: State, added: State, is_frozen: bool) -> State:
+    """Return the state of a model with one more task; the clocks of the other tasks stay. A round of shards ends."""
+    n_tasks = before.counts.shape[1]
+    n_done = added.iteration if is_frozen else added.iteration - before.iteration
+    totals = np.column_stack([before.totals, added.totals[:, 1]])
+    violations = np.column_stack([before.violations, np.full(before.iteration, -1)])
+    clocks = np.append(before.iteration + before.ahead, n_done)
+    iteration, harmonic = before.iteration, before.harmonic
+    if not is_frozen:
+        totals[:, 0] = added.totals[:, 0]
+        absent: np.ndarray = np.full((n_done, n_tasks), -1)
+        violations = np.concatenate([violations, np.column_stack([absent, added.violations])])
+        iteration, harmonic = added.iteration, added.harmonic
+        clocks[0] = iteration
+    work = {name: before.work[name] + added.work[name] for name in before.work}
+    factor_totals, squares = added.whole[2:N_SUMMED]
+    sums = make_sums(iteration, totals, np.zeros((0, n_tasks + 2)), harmonic, work, factor_totals, squares)
+    return State(sums, violations, before.columns, clocks - iteration)

@@ -1,0 +1,178 @@
+"""Continue a fit: on the same networks, or on networks with new nodes, links and features.
+
+The state holds totals over features and nothing about nodes. So new nodes need nothing, and a new feature gets a total
+of zero, which is its prior weight.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fastspml.kernels.arguments import N_SUMMED, Sums
+from fastspml.network import Network, check_same_features
+from fastspml.training.problem import Prepared, lay_out
+from fastspml.training.state import State
+from fastspml.vocabulary import align_vocabulary
+from fastspml.weighting import Weighting
+
+if TYPE_CHECKING:
+    from fastspml.training.estimator import Estimator
+
+
+def same_networks(model: Estimator, networks: list[Network]) -> Prepared:
+    """Return the networks of a stopped or loaded fit, laid out to resume it; refuse others."""
+    names = [network.name for network in networks]
+    n_features = networks[0].n_features
+    if n_features != model.n_features_ or names != model.task_names_:
+        raise ValueError(
+            f"this model was trained on {', '.join(model.task_names_)} with {model.n_features_} features; "
+            f"it can continue with those only, got {', '.join(names)} with {n_features}."
+        )
+    check_continues(model, len(names))
+    columns = model.state_.columns
+    prepared = _laid_out(model, networks, model.weighting_)
+    if prepared.columns is not None and columns is not None and len(prepared.columns) > len(columns):
+        raise ValueError("the networks have features that the model was not trained on; use partial_fit for those.")
+    if model.state_.iteration > model.n_iters:
+        raise ValueError(
+            f"the model has done {model.state_.iteration} iterations already, more than n_iters={model.n_iters}."
+        )
+    return prepared
+
+
+def grown_networks(model: Estimator, networks: list[Network]) -> Prepared:
+    """Return networks over the features of a model and new ones, weighted alike and laid out."""
+    networks, weighting = match_features(networks, model.n_features_, model.vocabulary_, model.weighting_)
+    if model.weighting_ is None:
+        for network in networks:
+            if network.weighting != model.network_weighting_:
+                raise ValueError(
+                    f"{network.name!r} has another weighting than the networks that this model was trained on; weight "
+                    "it with the same, fitted Weighting."
+                )
+    prepared = _laid_out(model, networks, weighting)
+    if prepared.columns is not None:
+        model.check_memory(len(prepared.columns), model.algorithm(len(model.task_names_)))
+    return prepared
+
+
+def take_in(model: Estimator, prepared: Prepared) -> None:
+    """Make room in a model for new features; which nodes were hidden before is forgotten."""
+    network = prepared.networks[0]
+    model.state_ = grown_state(model.state_, network.n_features, prepared.columns)
+    model.n_features_ = network.n_features
+    if network.vocabulary is not None:
+        model.vocabulary_ = network.vocabulary
+    model.weighting_, model.network_weighting_ = prepared.weighting, network.weighting
+    model.set_learned()
+    for name in ("hidden_nodes_", "n_nodes_"):
+        model.__dict__.pop(name, None)
+
+
+def check_continues(model: Estimator, n_tasks: int) -> None:
+    """Refuse parameters that do not fit the state of a model."""
+    state, n_metrics = model.state_, model.algorithm(n_tasks).n_metrics
+    before = (state.form, len(state.ahead), len(state.sums.moments) > 0, state.sums.factor_totals.shape[1])
+    if before != (model.form, n_metrics, bool(model.average), model.factor_width):
+        raise ValueError("metric, rank, average and the number of tasks cannot change when training continues.")
+    if state.round is not None and state.round.n_shards != model.shards:
+        raise ValueError(
+            f"training was stopped in a round of {state.round.n_shards} shards; it cannot continue with "
+            f"shards={model.shards}."
+        )
+
+
+def _laid_out(model: Estimator, networks: list[Network], weighting: Weighting | None) -> Prepared:
+    has_tasks = model.algorithm(len(model.task_names_)).has_tasks
+    return lay_out(networks, weighting, not has_tasks, model.form, model.state_.columns)
+
+
+# ---- new features ----------------------------------------------------------------------------------------------------
+
+
+def match_features(
+    networks: list[Network], n_features: int, vocabulary: np.ndarray | None, weighting: Weighting | None
+) -> tuple[list[Network], Weighting | None]:
+    """Return networks over the features that a model knows, followed by new ones, and its weighting for all of them."""
+    if vocabulary is None or any(network.vocabulary is None for network in networks):
+        for network in networks:
+            if network.n_features != n_features:
+                raise ValueError(
+                    f"{network.name!r} has {network.n_features} features and the model {n_features}, which cannot be "
+                    "matched by name; give the networks a vocabulary, at fit and now."
+                )
+        return networks, weighting
+    names = dict.fromkeys(vocabulary.tolist())
+    for network in networks:
+        names.update(dict.fromkeys(network.vocabulary.tolist()))  # type: ignore[union-attr]
+    n_new, reason = len(names) - n_features, _why_features_are_fixed(networks, weighting)
+    if n_new and reason is None:
+        vocabulary = np.array(list(names))
+        if weighting is not None:
+            weighting = copy.copy(weighting)
+            weighting.n_features_ = len(names)
+    elif n_new:
+        warnings.warn(
+            f"{n_new} features are new to {reason}; they were left out. Fit a new model to learn them.", stacklevel=4
+        )
+    result = list(_over_vocabulary(networks, vocabulary))
+    check_same_features(result)
+    return result, weighting
+
+
+def _why_features_are_fixed(networks: list[Network], weighting: Weighting | None) -> str | None:
+    """Return what keeps a model from taking in new features, if something does."""
+    if weighting is not None and weighting.idf_ is not None:
+        return f"the {weighting.kind} weighting of this model, which stays as it was fitted"
+    if any(network.dense_blocks for network in networks):
+        return "this model, whose dense blocks stay its last features"
+    return None
+
+
+def _over_vocabulary(networks: list[Network], vocabulary: np.ndarray) -> Iterator[Network]:
+    """Yield networks over a vocabulary, without features that it lacks; tasks that share features still do."""
+    aligned: dict[tuple[int, int], Network] = {}
+    for network in networks:
+        key = (id(network.features), id(network.vocabulary))
+        if key not in aligned:
+            aligned[key] = _aligned(network, vocabulary)
+        yield network.replace(features=aligned[key].features, vocabulary=aligned[key].vocabulary)
+
+
+def _aligned(network: Network, vocabulary: np.ndarray) -> Network:
+    if np.array_equal(network.vocabulary, vocabulary):  # type: ignore[arg-type]
+        return network.replace(vocabulary=vocabulary)
+    if network.weighting is not None:
+        raise ValueError(
+            f"{network.name!r} was weighted over another vocabulary than the model's; give a network over the same "
+            "features, weighted with the same Weighting, or let the model weight (weighting=...)."
+        )
+    return align_vocabulary(network, vocabulary)[0]
+
+
+def grown_state(state: State, n_features: int, columns: np.ndarray | None) -> State:
+    """Return a state with room for new features: zeros after the totals that it has.
+
+    A packed triangle grows at its end, too, because new features come after the known ones.
+    """
+    n_entries = n_features if columns is None else len(columns) * (len(columns) + 1) // 2
+    n_new = n_entries - len(state.sums.totals)
+
+    def grown(sums: Sums) -> Sums:
+        parts = [
+            np.concatenate([part, np.zeros((n_new, *part.shape[1:]), part.dtype)]) if len(part) else part
+            for part in sums[:N_SUMMED]
+        ]
+        return Sums(*parts, *sums[N_SUMMED:])
+
+    round = state.round
+    if round is not None:
+        local = None if round.local is None else grown(round.local)
+        round = replace(round, base=grown(round.base), local=local)
+    return replace(state, sums=grown(state.sums), columns=columns, round=round)
