@@ -9,8 +9,8 @@ import pytest
 from scipy import sparse
 
 import fastspml as fs
-from fastspml.training.continuing import grown_networks
 from fastspml.training.adding import FROZEN_SEED
+from fastspml.training.continuing import grown_networks
 from fastspml.vocabulary import align_vocabulary
 from tests import naive
 from tests.conftest import dense, make_network

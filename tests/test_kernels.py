@@ -13,8 +13,8 @@ from fastspml.kernels import diagonal, draws, embedding, factored, full, scoring
 from fastspml.kernels.arguments import DiagonalMemory, FactoredMemory, FullMemory, Scales
 from fastspml.kernels.rows import Apart, Span, Triplet, pair_dtype
 from fastspml.sparse.csr import as_kernel_csr
-from fastspml.training.packed import pack, unpack
 from fastspml.training import problem
+from fastspml.training.packed import pack, unpack
 from fastspml.training.state import make_sums
 from tests import naive
 from tests.conftest import make_network

@@ -6,7 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -37,6 +37,10 @@ logger = logging.getLogger(__name__)
 
 FORMS = ("diagonal", "full", "factored")
 SCORES = ("distance", "similarity")
+PAPER = {
+    "metric": "diagonal", "score": "distance", "margin": 1.0, "n_iters": 5000, "batch_size": 10, "projection": "end",
+    "average": False, "weighting": None,
+}  # fmt: skip
 
 
 def parameter(default: Any, text: str) -> Any:
@@ -68,11 +72,25 @@ class Estimator(Parameters, ABC):
     def __post_init__(self, metric: str) -> None:
         self.form = metric
 
+    @classmethod
+    def paper(cls, **params: Any) -> Self:
+        """Return an estimator with the parameters of the paper, some of them changed.
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> fs.SPML.paper(seed=7).get_params()["prior"]
+        'zero'
+        """
+        return cls(**PAPER | cls.paper_regularisation | params)
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name."""
         return {"metric": self.form} | super().get_params(deep)
 
     # ---- what SPML and MTSPML provide ----
+
+    paper_regularisation: ClassVar[dict[str, Any]]  # the parameters of `paper` that only one of them has
 
     @abstractmethod
     def algorithm(self, n_tasks: int) -> Algorithm:

@@ -59,6 +59,8 @@ class MTSPML(Estimator):
     prior: str = parameter("identity", 'what the (common) metric is pulled to: "zero" or "identity"')
     project: str = parameter("each", '"each" projects M_0 and every M_q, "combined" only the sums M_0 + M_q')
 
+    paper_regularisation = {"common_reg": 1e-3, "task_reg": 1e-3, "prior": "identity", "project": "each"}  # noqa: RUF012
+
     def algorithm(self, n_tasks: int) -> Algorithm:
         """Return Algorithm 2 for a number of tasks."""
         task_regs = [self.task_reg] * n_tasks if np.ndim(self.task_reg) == 0 else list(self.task_reg)  # type: ignore[arg-type]

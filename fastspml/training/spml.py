@@ -75,6 +75,8 @@ class SPML(Estimator):
     reg: float = parameter(1e-3, "SPML: weight of the regulariser")
     prior: str = parameter("zero", 'what the metric is pulled to: "zero" or "identity"')
 
+    paper_regularisation = {"reg": 1e-3, "prior": "zero"}  # noqa: RUF012
+
     @property  # type: ignore[misc]
     def metric(self) -> str:
         """The parameter: "diagonal", "full" or "factored"; the learned one is `metric_`."""
