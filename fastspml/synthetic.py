@@ -63,7 +63,7 @@ def synthetic_networks(
     --------
     >>> import fastspml as fs
     >>> fs.synthetic_networks(n_tasks=1, n_nodes=100, n_features=50, words_per_node=5, links_per_node=2)
-    [Network('task 0': 100 nodes, 188 links, 50 features)]
+    [Network('task 0': 100 nodes, 189 links, 50 features)]
     """
     for name, value in (("n_tasks", n_tasks), ("n_nodes", n_nodes), ("n_features", n_features)):
         check_positive_integer(name, value)
