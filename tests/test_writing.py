@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import h5py
+import numpy as np
 import pytest
 
 import fastspml as fs
@@ -103,29 +104,70 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(path, monkeypatch, step)
 
 
 FULL_DISK = """
-import resource, signal, sys
+import os, resource, signal, sys
 import numpy as np
 import fastspml as fs
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-for limit in (0, 4096, 100_000):
+nets = [fs.Network(np.random.default_rng(0).random((98, 99)), np.eye(98)[::-1], name=f"n{i}") for i in range(4)]
+nets[0] = nets[0].replace(name="first")
+write = {
+    "networks": lambda: fs.write_networks("nets.h5", nets, overwrite=True),
+    "compressed": lambda: fs.write_networks("nets.h5", nets, overwrite=True, compress=True),
+    "model": lambda: fs.save_model("nets.h5", fs.Metric.full(np.diag(np.arange(200.0))), overwrite=True),
+}[sys.argv[1]]
+write()
+before, size = open("nets.h5", "rb").read(), os.path.getsize("nets.h5")
+for limit in (0, 1, 50, 300, 4096, size // 9, size // 2, size - 70_000, size - 4000, size - 100, size - 1):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     try:
-        fs.write_networks("nets.h5", fs.Network(np.random.rand(300, 300)), overwrite=True)
+        write()
     except OSError as error:
-        assert "could not be written: File too large" in str(error), error
+        assert "nets.h5 could not be written: File too large; correct that and try again." in str(error), error
     else:
-        sys.exit("was written")
+        sys.exit(f"was written within {limit} bytes")
+    assert os.listdir() == ["nets.h5"]
+    assert open("nets.h5", "rb").read() == before
 """
 
 
-def test_a_full_disk_leaves_the_old_file_and_nothing_else(path):
-    """A limit on the size of files stands for the full disk, in a process of its own."""
-    fs.write_networks(path, make_network())
-    before = path.read_bytes()
-    done = run_python(FULL_DISK, cwd=path.parent)
-    assert done.returncode == 0, done.stderr
-    assert path.read_bytes() == before
-    assert os.listdir(path.parent) == ["nets.h5"]
+@pytest.mark.parametrize("kind", ["networks", "compressed", "model"])
+def test_a_full_disk_leaves_the_old_file_and_the_process_intact(tmp_path, kind):
+    """A limit on the size of files stands for the full disk; HDF5 would crash a process that it fails in."""
+    done = run_python(FULL_DISK, kind, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert os.listdir(tmp_path) == ["nets.h5"]
+
+
+@pytest.mark.parametrize("error", [None, 95])
+def test_systems_that_cannot_reserve_bytes_write_zeros_instead(path, monkeypatch, error):
+    """On macOS there is no posix_fallocate; elsewhere a file system may not support it."""
+
+    def unsupported(*_):
+        raise OSError(error, "Operation not supported")
+
+    fs.write_networks(path, make_plain())
+    expected = path.read_bytes()
+    if error is None:
+        monkeypatch.delattr(os, "posix_fallocate")
+    else:
+        monkeypatch.setattr(os, "posix_fallocate", unsupported)
+    fs.write_networks(path, make_plain(), overwrite=True)
+    assert path.read_bytes() == expected
+    monkeypatch.setattr(os, "pwrite", lambda *_: unsupported())
+    with pytest.raises(OSError, match="nets.h5 could not be written"):
+        fs.write_networks(path, make_plain(), overwrite=True)
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_no_reserved_byte_remains_in_a_file(path, compress):
+    network = fs.Network(np.random.default_rng(0).random((99, 99)))
+    fs.write_networks(path, network, compress=compress)
+    size = path.stat().st_size
+    with h5py.File(path, "r+") as file:  # HDF5 truncates a file that is longer than it should be
+        file.attrs["changed"] = 1
+        del file.attrs["changed"]
+    assert path.stat().st_size >= size
+    assert size < 99 * 99 * 12 + 99 * 8 * 2 + 10_000
 
 
 def test_a_flush_that_folders_do_not_support_is_no_failure(path, monkeypatch):
