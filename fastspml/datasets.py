@@ -1,4 +1,4 @@
-"""The data in the box, from a checkout or an installed wheel."""
+"""Bundled data, found in a checkout or an installed wheel."""
 
 from __future__ import annotations
 
@@ -11,17 +11,35 @@ PACKAGE = Path(__file__).parent
 
 
 def path(name: str) -> Path:
-    """Return where a file of the box lies: installed as the package fastspml.data, or in data/ of a checkout."""
+    """Return the path of a bundled file: in the installed package fastspml.data, or in data/ of a checkout.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> fs.datasets.path("debian.h5").name
+    'debian.h5'
+    """
     for folder in (PACKAGE / "data", PACKAGE.parent / "data"):
         if (folder / name).is_file():
             return folder / name
-    raise FileNotFoundError(f"{name} is not in the box; reinstall fastspml, or name a file of your own.")
+    raise FileNotFoundError(f"{name} is not bundled with fastspml; reinstall fastspml, or use a file of your own.")
 
 
 def debian() -> list[Network]:
-    """Return Debian packages of seven sections, each a task: words of their descriptions, and links to dependencies.
+    """Return the packages of seven sections of Debian, one task each.
 
-    Links are directed, from a package to one that it depends on, recommends or suggests. data/README.md tells how the
-    file was made.
+    Features are the words of a package's description. Links are directed, from a package to one that it depends on,
+    recommends or suggests. data/README.md describes how the file was made.
+
+    Returns
+    -------
+    list of Network
+        Seven networks over one vocabulary.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> fs.datasets.debian()[0]
+    Network('admin': 804 nodes, 1,551 links, 8,525 features)
     """
     return read_networks(path("debian.h5"))

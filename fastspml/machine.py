@@ -1,4 +1,4 @@
-"""The machine that a fit runs on: its processors and its memory."""
+"""The machine: available processors, free memory, and arrays on huge pages."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-HUGE_PAGE = 2**21  # bytes; where they are larger, an array starts in the middle of one
+HUGE_PAGE = 2**21  # bytes, as on x86-64; on machines with larger ones an array need not start at a page
 
 
 def available_threads() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def available_memory() -> float:
-    """Return the bytes of memory that are free, or all there are where that cannot be told."""
+    """Return the bytes of free memory, or of all memory on systems without /proc/meminfo."""
     try:
         with open("/proc/meminfo") as file:
             free = next(line for line in file if line.startswith("MemAvailable"))
@@ -28,17 +28,17 @@ def available_memory() -> float:
 
 
 def large_array(size: int, dtype: Any) -> np.ndarray:
-    """Return a one-dimensional array that is read at random, on huge pages where the system has them.
+    """Return an uninitialised vector for random access, on huge pages if the system has them.
 
-    Looking up where an ordinary page lies takes longer than reading a row, once there are some thousand pages. NumPy
-    asks for huge pages, too, but gets none where memory that was used before is used again.
+    With thousands of ordinary pages, a TLB miss costs more than reading a row. NumPy requests huge pages, too, but not
+    for memory that its allocator reuses.
     """
     dtype = np.dtype(dtype)
     n_bytes = size * dtype.itemsize
     if not hasattr(mmap, "MADV_HUGEPAGE") or n_bytes < HUGE_PAGE:
         return np.empty(size, dtype)
     room = mmap.mmap(-1, n_bytes + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with suppress(OSError):  # a kernel without them
+    with suppress(OSError):  # a kernel without huge pages
         room.madvise(mmap.MADV_HUGEPAGE)
     array = np.frombuffer(room, np.uint8)
     start = -array.ctypes.data % HUGE_PAGE

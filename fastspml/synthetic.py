@@ -1,4 +1,4 @@
-"""Planted networks of any size: links arise from shared words, and which words count is known."""
+"""Synthetic networks of any size: nodes link because they share words with planted weights."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fastspml.checks import check_positive_integer
 from fastspml.network import Network
 from fastspml.sparse.csr import csr_from_parts, freeze_csr, index_dtype
 
-# The most frequent words, one in so many, belong to no topic; of the others one in so many does.
+# The first n_features / FREQUENT_SHARE words belong to no topic; of the others, every TOPICAL_EVERY-th does.
 FREQUENT_SHARE, TOPICAL_EVERY = 10, 5
 TOPIC_WORDS = 16
-# The share of a node's words that come from the topic it links by, and again from one that does not matter.
+# The share of a node's words from a topic that causes links, and the same share from a topic that does not.
 TOPIC_SHARE = 0.2
-# Links that arise from no word at all.
+# The share of links to a random node.
 NOISE_SHARE = 0.1
 
 MIX_SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
@@ -32,20 +32,38 @@ def synthetic_networks(
     seed: int = 0,
     return_weights: bool = False,
 ) -> Any:
-    """Make networks in which the words of some topics, common to all tasks or a task's own, make nodes link.
+    """Make networks in which nodes link because they share words with planted weights.
 
-    A node has exactly `words_per_node` distinct words, with counts of 1 and up: some from a topic that makes nodes of
-    its task link, as many from a topic that does not (it matters in another task, or nowhere), and all others from the
-    whole vocabulary, frequent words more often than rare ones (the chance of word f falls like f^(-2/3)). For each of
-    its links a node picks one of its words by planted weight, and then any node that has this word too; one link in ten
-    goes anywhere. Links are directed; those drawn twice are one. The time taken grows with the number of words and
-    links only. The same seed gives the same bits on every machine.
+    Some topics (groups of words) cause links in all tasks, some in one task, some in none. A node has exactly
+    `words_per_node` distinct words with counts of at least 1: a fifth from a topic that causes links in its task, a
+    fifth from a topic that does not, and the rest from the whole vocabulary, where the probability of word f falls like
+    f^(-2/3). For each of its links a node picks one of its words by planted weight, and then a random node with that
+    word; one link in ten goes to a random node. Links are directed, and duplicates are merged. Time grows with the
+    number of words and links only. The same seed gives the same bits on every machine.
+
+    Parameters
+    ----------
+    n_tasks, n_nodes, n_features : int
+        Number of networks, of nodes in each, and of features.
+    words_per_node : int
+        At most half of `n_features`.
+    links_per_node : int
+        Links drawn for each node, before duplicates are merged.
+    seed : int
+    return_weights : bool
+        Whether to return the planted weights, too.
 
     Returns
     -------
     networks : list of Network, named "task 0", "task 1", ...
     weights : array, shape (n_tasks, n_features), if `return_weights`
         The planted weight of every word in every task.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> fs.synthetic_networks(n_tasks=1, n_nodes=100, n_features=50, words_per_node=5, links_per_node=2)
+    [Network('task 0': 100 nodes, 189 links, 50 features)]
     """
     for name, value in (("n_tasks", n_tasks), ("n_nodes", n_nodes), ("n_features", n_features)):
         check_positive_integer(name, value)
@@ -56,10 +74,10 @@ def synthetic_networks(
     if links_per_node < 0:
         raise ValueError(f"links_per_node must not be negative, got {links_per_node!r}.")
     topics = _topics(n_features, n_kinds=n_tasks + 2)
-    importance = 0.5 + _Words(seed, 0).uniform(n_features)
+    importance = 0.5 + _Stream(seed, 0).uniform(n_features)
     networks, weights = [], []
     for task in range(n_tasks):
-        random = _Words(seed, task + 1)
+        random = _Stream(seed, task + 1)
         relevant, irrelevant = _by_relevance(topics, task, n_kinds=n_tasks + 2)
         task_weights = np.zeros(n_features)
         task_weights[relevant] = importance[relevant]
@@ -71,15 +89,15 @@ def synthetic_networks(
     return (networks, np.array(weights)) if return_weights else networks
 
 
-class _Words:
-    """A stream of random 64-bit words by SplitMix64, in arrays; integer arithmetic only, so the same everywhere."""
+class _Stream:
+    """Random 64-bit words by SplitMix64, in arrays; integer arithmetic only, so equal on every machine."""
 
     def __init__(self, seed: int, stream: int) -> None:
         self._key = _mix(_mix(np.array([seed], dtype=np.uint64) + GOLDEN) + np.array([stream + 1], np.uint64) * GOLDEN)
         self._n_used = 0
 
     def below(self, bound: Any, shape: int | tuple[int, ...]) -> np.ndarray:
-        """Return whole numbers from 0 to bound - 1, as int64; bound, below 2^32, may be an array of that shape."""
+        """Return int64 integers from 0 to bound - 1; bound, below 2^32, may be an array of that shape."""
         high = self._words(shape) >> np.uint64(32)
         return ((high * np.asarray(bound).astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
 
@@ -101,7 +119,7 @@ def _mix(words: np.ndarray) -> np.ndarray:
 
 
 def _topics(n_features: int, n_kinds: int) -> np.ndarray:
-    """Return the words of each topic, shape (topics, words); at least one topic of each kind where words suffice."""
+    """Return the words of each topic, shape (topics, words); each kind has a topic if there are enough words."""
     first = n_features // FREQUENT_SHARE
     topical = np.arange(first, n_features, min(TOPICAL_EVERY, max(1, (n_features - first) // n_kinds)))
     n_words = max(1, min(TOPIC_WORDS, len(topical) // n_kinds))
@@ -110,9 +128,9 @@ def _topics(n_features: int, n_kinds: int) -> np.ndarray:
 
 
 def _by_relevance(topics: np.ndarray, task: int, n_kinds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the topics that make nodes of a task link and those that do not.
+    """Return the topics that cause links in a task, and those that do not.
 
-    Topics are of a kind in turn: common to all tasks, one for each task, and one that matters nowhere.
+    Kinds of topics alternate: for all tasks, for task 0, for task 1, ..., and for no task.
     """
     kinds = np.arange(len(topics)) % n_kinds
     is_relevant = (kinds == 0) | (kinds == task + 1)
@@ -120,7 +138,7 @@ def _by_relevance(topics: np.ndarray, task: int, n_kinds: int) -> tuple[np.ndarr
 
 
 def _features(
-    n_nodes: int, n_features: int, words_per_node: int, relevant: np.ndarray, irrelevant: np.ndarray, random: _Words
+    n_nodes: int, n_features: int, words_per_node: int, relevant: np.ndarray, irrelevant: np.ndarray, random: _Stream
 ) -> Any:
     words = _zipf_like(n_features, random, (n_nodes, words_per_node))
     n_topical = int(TOPIC_SHARE * words_per_node)
@@ -130,7 +148,7 @@ def _features(
             chosen = random.below(topics.shape[1], (n_nodes, n_topical))
             words[:, place * n_topical : (place + 1) * n_topical] = np.take_along_axis(topic, chosen, axis=1)
     words.sort(axis=1)
-    while True:  # draw again what a node has twice
+    while True:  # redraw the duplicates of each node
         is_double = np.zeros(words.shape, dtype=bool)
         is_double[:, 1:] = words[:, 1:] == words[:, :-1]
         n_double = int(is_double.sum())
@@ -148,23 +166,23 @@ def _features(
     )
 
 
-def _zipf_like(n_features: int, random: _Words, shape: int | tuple[int, ...]) -> np.ndarray:
-    """Draw words whose frequency falls with their rank r like r^(-2/3); products only, so the same bits everywhere."""
+def _zipf_like(n_features: int, random: _Stream, shape: int | tuple[int, ...]) -> np.ndarray:
+    """Draw words whose frequency falls with their rank r like r^(-2/3); equal bits on every machine."""
     u = random.uniform(shape)
     return (n_features * (u * u * u)).astype(np.int64)
 
 
-def _links(features: Any, weights: np.ndarray, links_per_node: int, random: _Words) -> Any:
+def _links(features: Any, weights: np.ndarray, links_per_node: int, random: _Stream) -> Any:
     n_nodes = features.shape[0]
     sources = np.repeat(np.arange(n_nodes), links_per_node)
-    targets = random.below(n_nodes, len(sources))  # anywhere, for the noise and for nodes without a weighty word
-    # One of the node's words by planted weight: a point in its stretch of the running sum over all stored words.
+    targets = random.below(n_nodes, len(sources))  # for random links, and for nodes without weighted words
+    # One of the node's words by planted weight: a random point in its interval of the cumulative weights.
     running = np.concatenate([[0.0], np.cumsum(weights[features.indices])])
     low, high = running[features.indptr[sources]], running[features.indptr[sources + 1]]
     point = low + (high - low) * random.uniform(len(sources))
     stored = np.searchsorted(running, point, side="right") - 1
     by_word = (high > low) & (random.uniform(len(sources)) >= NOISE_SHARE)
-    # Then one of the nodes that have the word.
+    # Then one of the nodes with that word.
     order = np.argsort(features.indices, kind="stable")
     word_starts = np.concatenate([[0], np.cumsum(np.bincount(features.indices, minlength=features.shape[1]))])
     word = features.indices[np.minimum(stored, max(0, len(features.indices) - 1))] if len(order) else targets

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from fastspml.network import Network, as_networks, check_same_features, described_blocks
 from fastspml.sparse.csr import block_bounds, canonical_row_blocks, csr_from_parts, freeze_csr
-from fastspml.sparse.mapped import count_columns, is_mapped, pile, row_ranges, rows_between
+from fastspml.sparse.mapped import count_columns, is_mapped, row_ranges, rows_between, spill_rows
 
 KINDS = ("tfidf", "none", "binary", "l1", "l2")
 
@@ -182,7 +182,7 @@ class Weighting:
             return rows
         if is_mapped(rows):
             blocks = (self._weighted(rows_between(rows, *piece)) for piece in row_ranges(rows.indptr))
-            return pile(rows, blocks, rows.shape[0], rows.nnz)
+            return spill_rows(rows, blocks, rows.shape[0], rows.nnz)
         return self._weighted(rows)
 
     def _weighted(self, rows: sparse.csr_array) -> sparse.csr_array:

@@ -1,4 +1,4 @@
-"""The data in the box: there, small, and as its README counts it."""
+"""Bundled data: present, small, and as its README counts them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fastspml import datasets
 from fastspml.io.readers.debian import read_debian
 from tests.conftest import shared_data
 
-BOX = Path(__file__).parent.parent / "data"
+DATA = Path(__file__).parent.parent / "data"
 
 
 def test_the_readme_counts_what_is_there():
-    text = (BOX / "README.md").read_text()
+    text = (DATA / "README.md").read_text()
     networks = datasets.debian()
     for network in networks:
         words = len(np.unique(network.features.indices))
@@ -26,19 +26,19 @@ def test_the_readme_counts_what_is_there():
         assert network.vocabulary is networks[0].vocabulary
     assert f"{networks[0].n_features:,} words" in text
     digest = re.search(r"`([0-9a-f]{64})`", text)[1]
-    assert hashlib.sha256((BOX / "debian.h5").read_bytes()).hexdigest() == digest
+    assert hashlib.sha256((DATA / "debian.h5").read_bytes()).hexdigest() == digest
 
 
-def test_the_box_is_small():
-    assert sum(path.stat().st_size for path in BOX.iterdir()) < 4_000_000
+def test_the_bundled_files_are_small():
+    assert sum(path.stat().st_size for path in DATA.iterdir()) < 4_000_000
 
 
-def test_what_is_not_in_the_box():
-    with pytest.raises(FileNotFoundError, match="cora.h5 is not in the box"):
+def test_a_file_that_is_not_bundled():
+    with pytest.raises(FileNotFoundError, match="cora.h5 is not bundled with fastspml"):
         datasets.path("cora.h5")
 
 
-def test_the_box_can_be_made_again():
+def test_the_bundled_networks_can_be_made_again():
     snapshot = shared_data("debian-bookworm")
     made = read_debian(
         snapshot / "Packages.xz",

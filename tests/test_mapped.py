@@ -116,7 +116,7 @@ def test_a_full_disk_costs_a_sentence(both, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
-    with pytest.raises(OSError, match=r"0.0 GB for a part of a mapped network could not be taken in .*No space left"):
+    with pytest.raises(OSError, match=r"0.0 GB for part of a mapped network could not be reserved in .*No space left"):
         both[1][0].split(0.3).train
 
 

@@ -1,11 +1,11 @@
-"""One fit on several machines, by Dask: workers run the shards of a round, and this process, the driver, merges them.
+"""Fit on several machines with Dask: workers run the shards of a round, and the driver, this process, merges them.
 
-A round sends what changed in the totals since the last one, and brings back what changed in every shard's, as positions
-and values where that is smaller. Which worker runs a shard makes no difference to its bits: one that dies is replaced,
-one that is new or has missed a round is sent all totals, and a shard that is overdue is run by the driver. So are
-rounds that take less time than their exchange.
+For each round the driver sends the changes of the totals since the last round. Each shard returns the changes it made,
+as positions and values where that is smaller. The bits do not depend on which worker runs a shard: the tasks of a dead
+worker run elsewhere, a worker that is new or missed a round receives all totals, and the driver itself runs a shard
+that is overdue. It also runs rounds that take less time than their exchange.
 
-For `select` on a cluster see its argument ``client``.
+`fastspml.select` has an argument ``client`` of its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Checksums of what is stored, and the little that both reading and writing ask of HDF5."""
+"""Checksums of stored arrays, and functions on HDF5 objects that reading and writing share."""
 
 from __future__ import annotations
 
 import math
+import os
 import re
 import zlib
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-# An attribute of more numbers than this is none of ours: the longest is the shape of a matrix.
+# Attributes of more numbers than this are ignored; the longest that is used is the shape of a matrix.
 LONGEST_ATTRIBUTE = 16
 
 
@@ -26,9 +27,9 @@ def checksum_of_texts(texts: Sequence[bytes]) -> str:
 
 
 def seal(root: h5py.Group, child: Callable[[h5py.Group, str], Any]) -> str:
-    """Return a checksum over the paths, checksums, shapes and types of all arrays, so that a missing one shows.
+    """Return a checksum over the paths, checksums, shapes and types of all arrays; it changes if one is missing.
 
-    ``child`` opens a member of a group. A group that stands in several places is entered once: links may form circles.
+    ``child`` opens a member of a group. A group with several paths is entered once, because links may form cycles.
     """
     lines: list[str] = []
     first_path: dict[int, str] = {}
@@ -50,11 +51,12 @@ def seal(root: h5py.Group, child: Callable[[h5py.Group, str], Any]) -> str:
 
 
 def address(node: Any) -> int:
+    """Return where the header of a group or dataset is stored, which identifies it within its file."""
     return h5py.h5o.get_info(node.id).addr
 
 
 def attribute(node: Any, name: str) -> Any:
-    """Return an attribute that is a text of fixed size, a whole number or a tuple of some; None if it is no such."""
+    """Return an attribute that is a text of fixed size, an integer or a tuple of integers; otherwise None."""
     if name not in node.attrs:
         return None
     header = node.attrs.get_id(name)
@@ -67,6 +69,8 @@ def attribute(node: Any, name: str) -> Any:
 
 
 def reason(error: Exception) -> str:
-    """Return what the system said, which stands somewhere in the long report of HDF5, or the beginning of that."""
-    said = re.search("error message = '([^']*)'", str(error))
-    return said.group(1) if said else (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+    """Return the system's message from the report of HDF5, or else the first line of the report."""
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    message = re.search("error message = '([^']*)'", str(error))
+    return message.group(1) if message else (str(error) or type(error).__name__).splitlines()[0].rstrip(".")

@@ -1,11 +1,17 @@
-"""Writing HDF5: a file is there whole or not at all, in AnnData's encodings, every array with its checksum."""
+"""Write HDF5 files atomically, in AnnData's encodings, with a checksum for every array.
+
+HDF5 crashes the process (a segmentation fault, possibly at exit) if it cannot write out a file that it has open, as on
+a full disk. So bytes are reserved on the disk before HDF5 uses them; if that fails, HDF5 can still close the file.
+"""
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import secrets
 import shutil
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,13 +22,22 @@ import numpy as np
 
 from fastspml.io.checksums import checksum_of_array, checksum_of_texts, reason, seal
 
-# The first file format in which HDF5 puts checksums on its own structures; it can be read since HDF5 1.10 (2016).
-LIBRARY_VERSIONS = ("v110", "v110")
-
-# A mapped array starts on a cache line.
+# The first file format with checksums on HDF5's own structures, readable since HDF5 1.10 (2016); arrays are aligned to
+# cache lines, so that they can be mapped.
 ALIGNMENT_BYTES = 64
+FILE_OPTIONS: dict[str, Any] = {
+    "libver": ("v110", "v110"),
+    "alignment_threshold": 1,
+    "alignment_interval": ALIGNMENT_BYTES,
+}
 
-# What AnnData calls the version of each of its encodings.
+# Bytes reserved beyond the end of the file for HDF5's own structures: more than one call of `Writer` can add.
+SLACK_BYTES = 2**17
+
+# Where a superblock of version 3 holds the address of the end of the file.
+END_OF_FILE_OFFSET = 28
+
+# The versions of AnnData's encodings.
 ENCODING_VERSIONS = {
     "anndata": "0.1.0",
     "array": "0.2.0",
@@ -34,31 +49,91 @@ ENCODING_VERSIONS = {
     "string-array": "0.2.0",
 }
 
-# A file system says one of these when it has no hard links, or cannot flush a folder.
+# Error numbers of file systems without hard links, without fsync of folders, or without reservation of bytes.
 UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM, errno.ENOSYS)
 
 
 @contextmanager
 def writing(path: str | os.PathLike[str], overwrite: bool, compress: bool = False) -> Iterator[Writer]:
-    """Give a writer of a new file that takes its place in one step, once it is complete and on the disk."""
-    target = Path(os.path.realpath(path))  # a link to a file stays a link
+    """Yield a `Writer` of a new file, which replaces `path` in one step once it is complete and on the disk."""
+    target = Path(os.path.realpath(path))  # write through symbolic links
     _check_target(target, overwrite)
     temporary = target.with_name(f".fastspml-{secrets.token_hex(8)}.partial")
     try:
-        with h5py.File(
-            temporary, "x", libver=LIBRARY_VERSIONS, alignment_threshold=1, alignment_interval=ALIGNMENT_BYTES
-        ) as file:
-            yield Writer(file, compress)
-            set_text(file, "checksum", seal(file, lambda group, name: group[name]))
+        with _Reservation(temporary) as reservation:
+            with h5py.File(temporary, "r+", **FILE_OPTIONS) as file:
+                yield Writer(file, compress, reservation)
+                reservation.extend(file.id.get_filesize())
+                set_text(file, "checksum", seal(file, lambda group, name: group[name]))
+            reservation.release()
         _sync(temporary)
         _publish(temporary, target, overwrite)
         _sync(target.parent)
     except FileExistsError:
         raise
-    except (OSError, RuntimeError) as error:  # RuntimeError is how h5py reports that closing failed
-        raise OSError(f"{target} could not be written: {reason(error)}; see to it and try again.") from error
+    except (OSError, RuntimeError) as error:  # h5py raises RuntimeError if closing fails
+        raise OSError(f"{target} could not be written: {reason(error)}; correct that and try again.") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+class _Reservation:
+    """A new, empty HDF5 file, and the bytes reserved for it on the disk."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        self._end = 0
+
+    def __enter__(self) -> _Reservation:
+        try:
+            self._end = _write_all(self._descriptor, _empty_file(), 0)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+    def extend(self, end: int) -> None:
+        """Reserve all bytes up to `end`, and some more for HDF5's own structures."""
+        if end + SLACK_BYTES > self._end:
+            _reserve(self._descriptor, self._end, end + 2 * SLACK_BYTES)
+            self._end = end + 2 * SLACK_BYTES
+
+    def release(self) -> None:
+        """Truncate the file, which HDF5 has closed, to the bytes that HDF5 uses."""
+        (end,) = struct.unpack("<Q", os.pread(self._descriptor, 8, END_OF_FILE_OFFSET))
+        os.ftruncate(self._descriptor, end)
+
+
+def _empty_file() -> bytes:
+    """Return the bytes of an HDF5 file without members."""
+    image = io.BytesIO()
+    h5py.File(image, "w", **FILE_OPTIONS).close()
+    return image.getvalue()
+
+
+def _reserve(descriptor: int, start: int, end: int) -> None:
+    """Make the file system allocate the bytes from start to end, which nobody has written yet."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(descriptor, start, end - start)
+            return
+        except OSError as error:
+            if error.errno not in UNSUPPORTED:
+                raise
+    zeros = bytes(2**20)  # macOS has no posix_fallocate
+    while start < end:
+        start = _write_all(descriptor, zeros[: end - start], start)
+
+
+def _write_all(descriptor: int, raw: bytes, start: int) -> int:
+    """Write bytes at a position, and return that of the next byte; the system may write a part of them at a time."""
+    end = start + len(raw)
+    while start < end:
+        start += os.pwrite(descriptor, raw[start - end :], start)
+    return end
 
 
 def _check_target(target: Path, overwrite: bool) -> None:
@@ -78,7 +153,7 @@ def _exists_already(target: Path) -> FileExistsError:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file, or the list of names in a folder, is on the disk."""
+    """Flush a file, or the entries of a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -90,14 +165,14 @@ def _sync(path: Path) -> None:
 
 
 def _publish(temporary: Path, target: Path, overwrite: bool) -> None:
-    """Let a complete file take its place; without `overwrite`, never that of a file which has come up meanwhile."""
+    """Rename a complete file; without `overwrite`, never replace a file that was created meanwhile."""
     if overwrite:
         if target.exists():
             shutil.copymode(target, temporary)
         os.replace(temporary, target)
         return
     try:
-        os.link(temporary, target)  # fails if there is a file by now, which a rename would replace
+        os.link(temporary, target)  # fails if the target exists by now; a rename would replace it
     except FileExistsError:
         raise _exists_already(target) from None
     except OSError as error:
@@ -108,23 +183,25 @@ def _publish(temporary: Path, target: Path, overwrite: bool) -> None:
 
 
 class Writer:
-    """A file in the making: groups, arrays and texts in AnnData's encodings, every array with its checksum."""
+    """Writes groups, arrays and texts to an open file in AnnData's encodings, every array with its checksum."""
 
-    def __init__(self, file: h5py.File, compress: bool) -> None:
+    def __init__(self, file: h5py.File, compress: bool, reservation: _Reservation) -> None:
         self.root: h5py.Group = file
         self._compress = compress
+        self._reservation = reservation
         self._written: dict[Any, tuple[Any, Any]] = {}
 
     def group(self, parent: h5py.Group, name: str, encoding: str = "dict") -> h5py.Group:
-        """Make a group."""
+        """Create a group."""
+        self._reserve(0)
         return _encoded(parent.create_group(name), encoding)
 
     def encode(self, group: h5py.Group, encoding: str) -> None:
-        """Say what AnnData is to take a group for."""
+        """Declare the AnnData encoding of a group."""
         _encoded(group, encoding)
 
     def array(self, parent: h5py.Group, name: str, values: Any) -> None:
-        """Write numbers: an array, or one."""
+        """Write an array of numbers, or a single number."""
         values = np.asarray(values)
         encoding = "array" if values.ndim else "numeric-scalar"
         self._dataset(parent, name, values, checksum_of_array(values), encoding)
@@ -140,27 +217,33 @@ class Writer:
         self._dataset(parent, name, np.array(raw, _text_dtype([raw])), checksum_of_texts([raw]), "string")
 
     def labels(self, parent: h5py.Group, name: str, labels: np.ndarray) -> None:
-        """Write names, which are strings or whole numbers."""
+        """Write names, which are strings or integers."""
         write = self.array if labels.dtype.kind in "iu" else self.texts
         write(parent, name, labels)
 
     def shared(
         self, parent: h5py.Group, name: str, value: Any, write: Callable[[Writer, h5py.Group, str, Any], None]
     ) -> None:
-        """Write a value with ``write(self, parent, name, value)``, or link to where that has been done before."""
+        """Write a value with ``write(self, parent, name, value)``, or link to it if it has been written before."""
+        self._reserve(0)
         key = (write, _identity(value))
         if key in self._written:
             parent[name] = self._written[key][1]
         else:
             write(self, parent, name, value)
-            self._written[key] = value, parent[name]  # the value stays alive, so that its identity stays its own
+            self._written[key] = value, parent[name]  # the value is kept, so that no other one gets its id
 
     def _dataset(self, parent: h5py.Group, name: str, values: np.ndarray, checksum: str, encoding: str) -> None:
-        # A scalar cannot be compressed and nothing need not be.
+        self._reserve(values.nbytes)
+        # HDF5 cannot compress scalars and empty arrays.
         compression = {"compression": "gzip", "shuffle": True} if self._compress and values.ndim and values.size else {}
         dataset = parent.create_dataset(name, data=values, **compression)
         set_text(dataset, "checksum", checksum)
         _encoded(dataset, encoding)
+
+    def _reserve(self, n_bytes: int) -> None:
+        """Reserve bytes on the disk for an array that is to be added; compressed, it takes no more either."""
+        self._reservation.extend(self.root.file.id.get_filesize() + n_bytes + ALIGNMENT_BYTES)
 
 
 def _encoded(node: Any, encoding: str) -> Any:
@@ -170,13 +253,13 @@ def _encoded(node: Any, encoding: str) -> Any:
 
 
 def set_text(node: Any, name: str, text: str) -> None:
-    """Attach a text of fixed size, which lies under HDF5's own checksums; others lie in a heap that has none."""
+    """Set an attribute to a text of fixed size: HDF5 has checksums for these, but none for texts of variable size."""
     raw = _as_utf8(text)
     node.attrs[name] = np.array(raw, _text_dtype([raw]))
 
 
 def _identity(value: Any) -> Any:
-    """Return what two arrays over the same memory have in common, though networks hand out views; else the id."""
+    """Return a key that is equal for views of the same memory; of other objects, the id."""
     if not isinstance(value, np.ndarray):
         return id(value)
     return value.__array_interface__["data"][0], value.shape, value.strides, value.dtype.str
@@ -186,12 +269,12 @@ def _as_utf8(text: str) -> bytes:
     try:
         raw = text.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{text!r} is no valid Unicode text, so HDF5 cannot hold it; rename it.") from None
+        raise ValueError(f"{text!r} is no valid Unicode text, so HDF5 cannot store it; rename it.") from None
     if 0 in raw:
         raise ValueError(f"{text!r} holds a NUL character, which ends a string in HDF5; rename it.")
     return raw
 
 
 def _text_dtype(raw: Sequence[bytes]) -> np.dtype:
-    """Return the type of strings as long as the longest: unlike those of any length, they have a known size."""
+    """Return the type of strings of fixed size, as long as the longest of these."""
     return h5py.string_dtype("utf-8", max(map(len, raw), default=0) or 1)

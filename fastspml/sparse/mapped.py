@@ -1,7 +1,7 @@
-"""Matrices that lie in files: whatever is made from a mapped one is made in pieces, and lies in a file again.
+"""Memory-mapped CSR: what is computed from a mapped matrix is computed in pieces, and spilled to a scratch file.
 
-So anonymous memory grows with the number of nodes and of features, never with that of words or links. A file that holds
-such an intermediate result has no name: it is gone when the last array on it is, whatever happens to the process.
+Anonymous memory grows with the number of nodes and of features, never with the number of stored entries. A scratch file
+has no name: the system deletes it with the last array that uses it, even if the process is killed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from scipy import sparse
 
 from fastspml.sparse.csr import csr_from_parts, freeze, freeze_csr, index_dtype
 
-PIECE = 2**20  # entries that are worked on together: 8 MB for every number kept of each
+PIECE = 2**20  # entries that are processed together: 8 MB for each array of one number per entry
 
 
 def mapping_of(array: Any) -> np.memmap | None:
-    """Return the mapped file that an array is a part of, or None if it lies in memory."""
+    """Return the mapped file that an array is part of, or None for an array in memory."""
     while array is not None:
         if isinstance(array, np.memmap):
             return array
@@ -30,15 +30,15 @@ def mapping_of(array: Any) -> np.memmap | None:
 
 
 def is_mapped(matrix: sparse.csr_array) -> bool:
-    """Tell whether the entries of a matrix lie in a file."""
+    """Tell whether the entries of a matrix are stored in a mapped file."""
     return mapping_of(matrix.indices) is not None or mapping_of(matrix.data) is not None
 
 
 def in_file(beside: sparse.csr_array, size: int, dtype: Any) -> np.ndarray:
-    """Return an array of that size in a nameless file, in the folder of the file that a mapped matrix lies in.
+    """Return a writable array in a scratch file, in the folder of the file that the matrix `beside` is mapped from.
 
-    Where that folder cannot be written to it is the system's for temporary files (TMPDIR). The space is taken at once:
-    a disk that fills up later would end the process.
+    If that folder is read-only, use the system's folder for temporary files (TMPDIR). The bytes are reserved at once:
+    if the disk filled up later, writing to the mapping would kill the process (SIGBUS).
     """
     mapping = mapping_of(beside.indices)
     if mapping is None:
@@ -47,7 +47,7 @@ def in_file(beside: sparse.csr_array, size: int, dtype: Any) -> np.ndarray:
     if folder is None or not os.access(folder, os.W_OK):
         folder = Path(tempfile.gettempdir())
     dtype, size = np.dtype(dtype), max(1, int(size))
-    # The file keeps its name for numpy to note, so that arrays made from this one go to the same folder.
+    # NumPy records the name while the file has one, so that arrays computed from this one are put in the same folder.
     with tempfile.NamedTemporaryFile(prefix=".fastspml-", suffix=".scratch", dir=folder) as file:
         try:
             if hasattr(os, "posix_fallocate"):
@@ -56,17 +56,17 @@ def in_file(beside: sparse.csr_array, size: int, dtype: Any) -> np.ndarray:
                 file.truncate(size * dtype.itemsize)
         except OSError as error:
             raise OSError(
-                f"{size * dtype.itemsize / 1e9:.1f} GB for a part of a mapped network could not be taken in {folder}: "
-                f"{os.strerror(error.errno or 0)}; make room there."
+                f"{size * dtype.itemsize / 1e9:.1f} GB for part of a mapped network could not be reserved in {folder}: "
+                f"{os.strerror(error.errno or 0)}; free space there."
             ) from error
         return np.memmap(file, dtype, "r+", shape=(size,))
 
 
 def row_ranges(indptr: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Cut rows into ranges with no more than PIECE entries, unless a row alone has more, and no more rows than that."""
+    """Cut rows into ranges of at most PIECE rows with at most PIECE entries together, or a single longer row."""
     first, n_rows = 0, len(indptr) - 1
     if n_rows == 0:
-        yield 0, 0  # so that something is made of nothing, too
+        yield 0, 0  # one empty range: callers build a result from at least one block
     while first < n_rows:
         last = int(np.searchsorted(indptr, indptr[first] + PIECE, side="right")) - 1
         last = min(max(last, first + 1), first + PIECE, n_rows)
@@ -75,7 +75,7 @@ def row_ranges(indptr: np.ndarray) -> Iterator[tuple[int, int]]:
 
 
 def rows_between(matrix: sparse.csr_array, first: int, last: int) -> sparse.csr_array:
-    """Return rows of a canonical matrix without copying their entries; SciPy would copy all indices of the matrix."""
+    """Return rows first..last-1 of a canonical matrix as views; SciPy would copy all indices of the matrix."""
     start, end = int(matrix.indptr[first]), int(matrix.indptr[last])
     rows = csr_from_parts(
         matrix.data[start:end],
@@ -88,7 +88,7 @@ def rows_between(matrix: sparse.csr_array, first: int, last: int) -> sparse.csr_
 
 
 def take_rows(matrix: sparse.csr_array, rows: np.ndarray) -> sparse.csr_array:
-    """Return a copy of some rows of a canonical matrix, in the order asked for."""
+    """Return a copy of the given rows of a canonical matrix, in the order given."""
     starts = matrix.indptr[rows]
     lengths = matrix.indptr[rows + 1] - starts
     indptr = np.concatenate([[0], np.cumsum(lengths)])
@@ -98,40 +98,42 @@ def take_rows(matrix: sparse.csr_array, rows: np.ndarray) -> sparse.csr_array:
     return taken
 
 
-def pile(beside: sparse.csr_array, blocks: Iterable[sparse.csr_array], n_rows: int, n_entries: int) -> sparse.csr_array:
-    """Lay canonical blocks of rows one below the other in files; there are so many rows, and entries at most."""
+def spill_rows(
+    beside: sparse.csr_array, blocks: Iterable[sparse.csr_array], n_rows: int, max_entries: int
+) -> sparse.csr_array:
+    """Stack canonical blocks of rows on disk: `n_rows` rows with at most `max_entries` entries together."""
     indptr = in_file(beside, n_rows + 1, np.int64)
     row, entry = 0, 0
     for block in blocks:
         if row == 0:
             n_columns = block.shape[1]
-            data, indices = in_file(beside, n_entries, block.dtype), in_file(beside, n_entries, block.indices.dtype)
+            data, indices = in_file(beside, max_entries, block.dtype), in_file(beside, max_entries, block.indices.dtype)
         size = int(block.indptr[-1])
         data[entry : entry + size], indices[entry : entry + size] = block.data, block.indices
         indptr[row + 1 : row + 1 + block.shape[0]] = block.indptr[1:] + entry
         row, entry = row + block.shape[0], entry + size
-    piled = csr_from_parts(freeze(data[:entry]), freeze(indices[:entry]), freeze(indptr), (n_rows, n_columns))
-    piled.has_sorted_indices = piled.has_canonical_format = True
-    return piled
+    spilled = csr_from_parts(freeze(data[:entry]), freeze(indices[:entry]), freeze(indptr), (n_rows, n_columns))
+    spilled.has_sorted_indices = spilled.has_canonical_format = True
+    return spilled
 
 
 def subset_rows(matrix: sparse.csr_array, rows: np.ndarray) -> sparse.csr_array:
-    """Return some rows of a mapped matrix, in a file."""
+    """Return the given rows of a mapped matrix, on disk."""
     ends = np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows])
     indptr = np.concatenate([[0], ends])
     blocks = (take_rows(matrix, rows[first:last]) for first, last in row_ranges(indptr))
-    return pile(matrix, blocks, len(rows), int(indptr[-1]))
+    return spill_rows(matrix, blocks, len(rows), int(indptr[-1]))
 
 
 def subset_links(adjacency: sparse.csr_array, nodes: np.ndarray) -> sparse.csr_array:
-    """Return the links among some nodes of a mapped adjacency, numbered in that order, in a file."""
+    """Return the links among the given nodes of a mapped adjacency, renumbered in that order, on disk."""
     place = np.full(adjacency.shape[1], -1, dtype=index_dtype(adjacency.shape[1]))
     place[nodes] = np.arange(len(nodes))
     return renumbered(adjacency, nodes, place, len(nodes))
 
 
 def renumbered(matrix: sparse.csr_array, rows: np.ndarray, place: np.ndarray, n_columns: int) -> sparse.csr_array:
-    """Return some rows of a mapped matrix, in a file, with column c at place[c] of so many, or left out at -1."""
+    """Return the given rows of a mapped matrix, on disk, with column c moved to place[c], or dropped if that is -1."""
     indptr = np.concatenate([[0], np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows])])
 
     def blocks() -> Iterator[sparse.csr_array]:
@@ -142,16 +144,16 @@ def renumbered(matrix: sparse.csr_array, rows: np.ndarray, place: np.ndarray, n_
             ends = np.concatenate([[0], np.cumsum(is_kept)])[block.indptr]
             yield freeze_csr(csr_from_parts(block.data[is_kept], columns[is_kept], ends, (last - first, n_columns)))
 
-    return pile(matrix, blocks(), len(rows), int(indptr[-1]))
+    return spill_rows(matrix, blocks(), len(rows), int(indptr[-1]))
 
 
 def both_ways(adjacency: sparse.csr_array) -> sparse.csr_array:
-    """Return A + A' of a mapped adjacency, in a file."""
+    """Return A + A' of a mapped adjacency, on disk."""
     n_nodes = adjacency.shape[0]
     counts = count_columns(adjacency)
     starts = np.concatenate([[0], np.cumsum(counts)])
     targets = in_file(adjacency, starts[-1], adjacency.indices.dtype)
-    place = starts[:-1].copy()  # where the next link that arrives at a node is noted
+    place = starts[:-1].copy()  # the next free position among the incoming links of each node
     for first, last in row_ranges(adjacency.indptr):
         rows = rows_between(adjacency, first, last)
         order = np.argsort(rows.indices, kind="stable")
@@ -161,20 +163,20 @@ def both_ways(adjacency: sparse.csr_array) -> sparse.csr_array:
         sources = np.repeat(np.arange(first, last), np.diff(rows.indptr))
         targets[np.repeat(place[nodes], lengths) + within] = sources[order]
         place[nodes] += lengths
-    # All links are True, so any stretch of the data of A serves for its transpose.
+    # All values are True, so the data of A serve for its transpose, too.
     transposed = csr_from_parts(adjacency.data, targets[: starts[-1]], starts, adjacency.shape)
     both = starts + adjacency.indptr
     blocks = (
         freeze_csr(rows_between(adjacency, first, last) + rows_between(transposed, first, last))
         for first, last in row_ranges(both)
     )
-    return pile(adjacency, blocks, n_nodes, int(both[-1]))
+    return spill_rows(adjacency, blocks, n_nodes, int(both[-1]))
 
 
 def count_columns(matrix: sparse.csr_array, is_counted: np.ndarray | None = None) -> np.ndarray:
-    """Return how many rows, of all or of those that count, have an entry in each column; shape (n_columns,).
+    """Return the number of rows (of those in the mask `is_counted`) with an entry in each column; shape (n_columns,).
 
-    In pieces: NumPy widens what it counts, and would copy all indices for that.
+    In pieces, because np.bincount copies its argument to int64.
     """
     counts = np.zeros(matrix.shape[1], dtype=np.int64)
     for first, last in row_ranges(matrix.indptr):

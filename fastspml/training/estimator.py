@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 FORMS = ("diagonal", "full", "factored")
 SCORES = ("distance", "similarity")
-PAPER = {
+PAPER: dict[str, Any] = {
     "metric": "diagonal", "score": "distance", "margin": 1.0, "n_iters": 5000, "batch_size": 10, "projection": "end",
     "average": False, "weighting": None,
 }  # fmt: skip

@@ -1,12 +1,12 @@
 """The training loop: one stream of iterations, chunk by chunk, and then rounds of shards.
 
-Python is entered between chunks only. `fastspml.training.shards` has the method behind rounds.
+Kernels run a chunk or a shard; Python runs in between. `fastspml.training.shards` explains rounds.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from fastspml.training import shards
 from fastspml.training.chunks import Workspace, run_next_chunk
@@ -20,35 +20,42 @@ def train(
 ) -> Iterator[int]:
     """Run Algorithm 1 or 2, updating `state` in place; yield at each of the iterations in `stops`, ascending.
 
-    `progress` is called whenever the state is whole; returning True ends the training at the next stop, early.
+    `progress` is called whenever the state is consistent; if it returns True, training ends early, after a last yield.
     """
-    started, seen, violated_share, is_stopped = time.perf_counter(), state.iteration, 0.0, False
+    has_to_stop = _reporter(problem, state, stops[-1], progress)
     with runner(problem, state, stops[-1]) as run_shards:
         for stop in stops:
-            for _ in steps(problem, state, stop, run_shards):
-                if progress is None:
-                    continue
-                violations = state.violations[seen - state.first :]
-                if len(violations):
-                    violated_share = float(violations.mean()) / int(problem.settings.batch_size)
-                seen = state.iteration
-                elapsed_s = time.perf_counter() - started
-                is_stopped = progress(Progress(seen, stops[-1], elapsed_s, state.work, violations, violated_share))
-                if is_stopped:
-                    break
+            is_stopped = any(has_to_stop() for _ in steps(problem, state, stop, run_shards))
             yield state.iteration
             if is_stopped:
                 return
 
 
 def steps(problem: Problem, state: State, until: int, run_shards: RunShards) -> Iterator[None]:
-    """Run iterations until `until`; yield after every chunk and shard, and while waiting for one."""
+    """Run iterations until `until`; yield after every chunk and every shard, and while waiting for one."""
     workspace = None
     while state.iteration < until:
         shards.begin_or_end_round(problem, state)
         if state.round is not None:
             yield from shards.run_round(problem, state, state.round, until, run_shards)
-            continue
-        workspace = workspace or Workspace(problem, state)
-        run_next_chunk(problem, state, shards.stream_end(problem, state, until), workspace)
-        yield
+        else:
+            workspace = workspace or Workspace(problem, state)
+            run_next_chunk(problem, state, shards.stream_end(problem, state, until), workspace)
+            yield
+
+
+def _reporter(problem: Problem, state: State, n_iters: int, progress: ProgressCall | None) -> Callable[[], bool]:
+    """Return a function that calls `progress` with what is new since its last call, and returns whether to stop."""
+    started, seen, violated_share = time.perf_counter(), state.iteration, 0.0
+
+    def has_to_stop() -> bool:
+        nonlocal seen, violated_share
+        if progress is None:
+            return False
+        violations = state.violations[seen - state.first :]
+        if len(violations):
+            violated_share = float(violations.mean()) / int(problem.settings.batch_size)
+        seen, elapsed_s = state.iteration, time.perf_counter() - started
+        return bool(progress(Progress(seen, n_iters, elapsed_s, state.work, violations, violated_share)))
+
+    return has_to_stop

@@ -34,7 +34,7 @@ def mean_hinge(
 ) -> float:
     """Return the mean of max(gap + margin, 0) over the triplets of all networks together.
 
-    By default over every one of them, by sorting instead of enumerating; otherwise over so many that are drawn.
+    By default over all triplets, by sorting instead of enumerating; otherwise over `n_triplets` sampled ones.
     """
     stacked = stack(networks, pooled=True, with_rows=False)
     if n_triplets is None:

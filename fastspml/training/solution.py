@@ -24,7 +24,7 @@ def learned_part(
     part = metric_of_totals(total, reg, state.clock(column), prior, is_full)
     if average and math.isfinite(reg):
         scale, moment = reg * state.iteration, state.moments[:, column]
-        if is_projected and projection_interval:  # the last iterate counts as it is after its projection
+        if is_projected and projection_interval:  # the last iterate counts after its projection
             change = without_prior(projected(part), prior, is_full) * scale - total
             total, moment = total + change, moment + change * (state.harmonic - 1.0 / state.iteration)
         part = with_prior((total * state.harmonic - moment) / scale, prior, is_full)

@@ -1,0 +1,317 @@
+"""Models as HDF5 files: round trips to the bit, resumption after loading, inconsistent state refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+import fastspml as fs
+from tests.conftest import make_network
+from tests.hdf5_files import (
+    WORDS,
+    arrays_of,
+    assert_same_array,
+    assert_same_labels,
+    assert_same_weighting,
+    sign,
+    weighted_network,
+)
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "nets.h5"
+
+
+def assert_same_metric(got, expected):
+    assert type(got) is type(expected)
+    assert (got.n_features, got.takes_counts) == (expected.n_features, expected.takes_counts)
+    assert got.score == expected.score
+    assert_same_weighting(got.weighting, expected.weighting)
+    assert_same_labels(got.vocabulary, expected.vocabulary)
+    if expected.is_full:
+        assert got.rest == expected.rest
+        assert_same_array(got.block, expected.block)
+        assert_same_array(got.columns, expected.columns)
+    else:
+        assert_same_array(got.weights, expected.weights)
+    if expected.form == "factored":
+        assert_same_array(got.factors, expected.factors)
+
+
+def all_metrics(model):
+    return [*model.parts(), *(getattr(model, "_combined", None) or [])]
+
+
+def assert_same_model(got, expected):
+    assert type(got) is type(expected)
+    assert repr(got.get_params()) == repr(expected.get_params())
+    assert got.n_features_ == expected.n_features_
+    assert got.task_names_ == expected.task_names_
+    assert (got.weighting_, got.network_weighting_) == (expected.weighting_, expected.network_weighting_)
+    assert_same_labels(got.vocabulary_, expected.vocabulary_)
+    assert_same_array(got.violations_, expected.violations_)
+    for part in ("iteration", "harmonic", "work"):
+        assert getattr(got.state_, part) == getattr(expected.state_, part)
+    assert got.n_iters_ == expected.n_iters_ == expected.state_.iteration
+    for part in ("totals", "moments", "violations", "columns"):
+        if getattr(expected.state_, part) is None:
+            assert getattr(got.state_, part) is None
+        else:
+            assert_same_array(getattr(got.state_, part), getattr(expected.state_, part))
+    assert len(all_metrics(got)) == len(all_metrics(expected))
+    for one, other in zip(all_metrics(got), all_metrics(expected), strict=True):
+        assert_same_metric(one, other)
+
+
+LEARNERS = {
+    "spml": lambda **params: fs.SPML(reg=0.03, **params),
+    "mtspml each": lambda **params: fs.MTSPML(task_reg=[0.1, 0.2, 0.3, 0.05], **params),
+    "mtspml combined": lambda **params: fs.MTSPML(project="combined", common_reg=0.02, **params),
+}
+
+
+@pytest.mark.parametrize("settings", [{}, {"average": True, "projection": 7}], ids=["plain", "averaged"])
+@pytest.mark.parametrize("form", ["diagonal", "full", "factored"])
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_stopped_fit_goes_on_after_loading_to_the_same_bits(path, networks, monkeypatch, learner, form, settings):
+    monkeypatch.setattr("fastspml.training.chunks.CHUNK_TRIPLETS", 10 * 10 * 4)
+    make = lambda: LEARNERS[learner](metric=form, n_iters=60, seed=5, **settings)  # noqa: E731
+    expected = make().fit(networks)
+    stopped = make().fit(networks, progress=lambda progress: progress.iteration >= 20)
+    assert 20 <= stopped.n_iters_ < 60
+    fs.save_model(path, stopped)
+    loaded = fs.load_model(path)
+    assert_same_model(loaded, stopped)
+    assert_same_model(loaded.resume(networks), expected)
+
+
+@pytest.mark.parametrize("kind", ["SPML", "MTSPML"])
+def test_a_model_that_weights_keeps_its_weighting_and_vocabulary(path, kind):
+    counts = np.random.default_rng(0).poisson(0.7, size=(14, 9))
+    network = fs.Network(counts, make_network().adjacency, vocabulary=WORDS)
+    model = getattr(fs, kind)(weighting=fs.Weighting("tfidf"), n_iters=20).fit(network)
+    fs.save_model(path, model)
+    got = fs.load_model(path)
+    assert_same_model(got, model)
+    metrics = all_metrics(got)
+    assert all(metric.takes_counts for metric in metrics)
+    assert all(metric.weighting is got.weighting_ for metric in metrics)
+    assert all(metric.vocabulary is got.vocabulary_ for metric in metrics)
+    assert got.weighting == fs.Weighting("tfidf")
+
+
+def test_a_model_of_weighted_networks_keeps_theirs(path):
+    network = weighted_network()
+    model = fs.SPML(n_iters=20).fit(network)
+    fs.save_model(path, model)
+    got = fs.load_model(path)
+    assert_same_model(got, model)
+    assert got.network_weighting_ == network.weighting
+    assert_same_array(got.metric_.distances(network), model.metric_.distances(network))
+
+
+PARAMETERS = [
+    {},
+    {"weighting": "l2"},
+    {"weighting": fs.Weighting("binary")},
+    {"weighting": fs.Weighting("tfidf", min_df=3, max_df=0.5)},
+    {"reg": np.float32(0.1), "n_iters": np.int64(7), "average": np.bool_(True), "projection": np.uint8(3)},
+    {"seed": 2**64 - 1, "margin": 1 / 3, "metric": "full"},
+    {"seed": np.uint64(2**64 - 1)},
+]
+
+
+@pytest.mark.parametrize("params", PARAMETERS, ids=str)
+def test_parameters_of_an_unfitted_model(path, params):
+    expected = fs.SPML(**params)
+    fs.save_model(path, expected)
+    got = fs.load_model(path)
+    assert type(got) is fs.SPML
+    assert repr(got.get_params()) == repr(expected.get_params())
+    assert not hasattr(got, "state_")
+
+
+@pytest.mark.parametrize("task_reg", [[1, 0.1], (0.1, np.float32(0.1)), np.array([0.1, 0.3]), np.float16([1])], ids=str)
+def test_task_reg_keeps_its_type(path, task_reg):
+    fs.save_model(path, fs.MTSPML(task_reg=task_reg))
+    assert repr(fs.load_model(path).task_reg) == repr(task_reg)
+
+
+def test_a_parameter_that_cannot_be_saved(path):
+    for value, kind in [({"a": 1}, "dict"), (np.array([{}]), "ndarray"), (np.longdouble(1), "longdouble")]:
+        with pytest.raises(TypeError, match=f"parameter reg is a {kind}, which cannot be saved"):
+            fs.save_model(path, fs.SPML(reg=value))
+    assert not path.exists()
+
+
+def test_hidden_nodes_and_numbers_of_nodes_are_kept(path, networks):
+    model = fs.MTSPML(n_iters=5).fit(networks)
+    model.hidden_nodes_ = [np.array([3, 1]), np.array([], dtype=np.int64), np.arange(4), np.array([2])]
+    model.n_nodes_ = [12, 14, 16, 18]
+    fs.save_model(path, model)
+    got = fs.load_model(path)
+    assert got.n_nodes_ == [12, 14, 16, 18]
+    assert all(type(size) is int for size in got.n_nodes_)
+    for one, other in zip(got.hidden_nodes_, model.hidden_nodes_, strict=True):
+        assert_same_array(one, other)
+    fs.save_model(path, fs.SPML(), overwrite=True)
+    assert not hasattr(fs.load_model(path), "hidden_nodes_")
+
+
+METRICS = {
+    "identity": lambda: fs.Metric.identity(5),
+    "diagonal": lambda: fs.Metric.diagonal(np.random.default_rng(0).normal(size=9), vocabulary=WORDS),
+    "full": lambda: fs.Metric.full(np.cov(np.random.default_rng(0).normal(size=(4, 9)))),
+    "no features": lambda: fs.Metric.identity(0),
+    "no rows": lambda: fs.Metric.full(np.zeros((0, 0))),
+    "weighted": lambda: fs.Metric.identity(9, weighting=weighted_network().weighting, takes_counts=True),
+    "unfitted weighting": lambda: fs.Metric.identity(9, weighting=fs.Weighting("l1")),
+    "unfitted tfidf": lambda: fs.Metric.identity(9, weighting=fs.Weighting("tfidf", min_df=2)),
+    "block": lambda: fs.SPML(metric="full", prior="identity", n_iters=9).fit(make_network()).metric_,
+    "numbered words": lambda: fs.Metric.identity(3, vocabulary=np.array([7, 5, 3], dtype=np.uint16)),
+    "by similarity": lambda: fs.Metric.identity(3, score="similarity"),
+    "full by similarity": lambda: fs.Metric.full(np.eye(3), score="similarity"),
+    "factored": lambda: fs.Metric.factored(
+        np.arange(9.0), np.random.default_rng(0).normal(size=(9, 4)), vocabulary=WORDS
+    ),
+    "factored float32": lambda: fs.Metric.factored(
+        -np.arange(3.0), np.ones((3, 2), np.float32) / 3, score="similarity"
+    ),
+    "factored of rank 0": lambda: fs.Metric.factored(np.arange(3.0), np.zeros((3, 0))),
+}
+
+
+@pytest.mark.parametrize("case", METRICS)
+def test_metrics_come_back_to_the_bit(path, case):
+    expected = METRICS[case]()
+    fs.save_model(path, expected)
+    assert_same_metric(fs.load_model(path), expected)
+
+
+def test_a_metric_without_a_score_ranks_by_distance(path):
+    """As in files that were written before there were scores."""
+    fs.save_model(path, fs.Metric.identity(3, score="similarity"))
+    with h5py.File(path, "r+") as file:
+        del file["metric/score"]
+        sign(file, "metric/weights", np.ones(3))
+    assert fs.load_model(path).score == "distance"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "match"),
+    [
+        (
+            "factors",
+            np.zeros((4, 2)),
+            r"metric of m.h5 cannot be used: factors must have a row for each of the 3 weights",
+        ),
+        ("factors", np.zeros(3), "metric/factors of m.h5 has shape"),
+        ("factors", np.full((3, 2), np.inf), "metric of m.h5 cannot be used: factors of a metric must be finite"),
+        ("factors", np.zeros((3, 2), int), "metric/factors of m.h5 holds int64, not the numbers expected there"),
+        ("weights", np.zeros(2), "metric of m.h5 cannot be used: factors must have a row"),
+        ("weights", np.full(3, np.nan), "metric of m.h5 cannot be used: weights of a metric must be finite"),
+        (
+            "score",
+            np.array(b"dot", dtype=h5py.string_dtype("utf-8", 3)),
+            "metric of m.h5 cannot be used: score must be",
+        ),
+        ("score", 1, "metric/score of m.h5 holds int64, expected text"),
+    ],
+)
+def test_factored_metrics_whose_parts_do_not_fit_are_refused(tmp_path, place, value, match):
+    path = tmp_path / "m.h5"
+    fs.save_model(path, fs.Metric.factored(np.ones(3), np.ones((3, 2))))
+    with h5py.File(path, "r+") as file:
+        del file[f"metric/{place}"]
+        file[f"metric/{place}"] = value
+        sign(file, f"metric/{place}", np.asarray(value))
+    with pytest.raises(ValueError, match=match):
+        fs.load_model(path)
+
+
+def test_loading_computes_nothing_anew(path, networks, monkeypatch):
+    model = fs.MTSPML(metric="full", project="combined", n_iters=9).fit(networks)
+    fs.save_model(path, model)
+
+    def fail(*_):
+        raise AssertionError("an eigenvalue was computed")
+
+    monkeypatch.setattr("scipy.linalg.eigh", fail)
+    got = fs.load_model(path)
+    assert_same_array(got.metric(1).block, model.metric(1).block)
+
+
+@pytest.mark.parametrize("value", [None, [1], fs.Weighting(), make_network()], ids=lambda value: type(value).__name__)
+def test_save_model_wants_a_model(path, value):
+    with pytest.raises(TypeError, match=f"saves an SPML, an MTSPML or a Metric; got {type(value).__name__}"):
+        fs.save_model(path, value)
+
+
+def test_a_model_is_not_saved_with_a_form_that_it_does_not_have(path, network):
+    model = fs.SPML(n_iters=5).fit(network).set_params(metric="full")
+    with pytest.raises(ValueError, match="the model was not fitted with metric='full'; set that back"):
+        fs.save_model(path, model)
+
+
+def test_a_model_is_not_saved_in_the_middle_of_a_fit(path, network):
+    model = fs.SPML(n_iters=5)
+    with pytest.raises(ValueError, match=r"as in the middle of a fit .* let progress return True and save then"):
+        model.fit(network, progress=lambda _: fs.save_model(path, model))
+    assert not path.exists()
+
+
+def texts(text):
+    return np.array(text, dtype=h5py.string_dtype("utf-8", len(text)))
+
+
+@pytest.mark.parametrize(
+    ("form", "place", "value", "match"),
+    [
+        ("diagonal", "state/totals", np.zeros((3, 1)), "the state of m.h5 cannot be used: inconsistent model state"),
+        ("diagonal", "state/totals", np.zeros((9, 2)), "inconsistent model state"),
+        ("diagonal", "state/moments", np.zeros((2, 1)), "inconsistent model state"),
+        ("diagonal", "state/iteration", 6, "inconsistent model state"),
+        ("diagonal", "state/violations", np.zeros((5, 2), int), "inconsistent model state"),
+        ("diagonal", "n_features", 10, "inconsistent model state"),
+        ("diagonal", "state/columns", np.arange(9), "was not fitted with metric='diagonal'"),
+        ("full", "state/columns", np.arange(9) + 1, "columns of a full metric must be different numbers from 0 to 8"),
+        ("full", "state/columns", np.arange(9) // 2, "columns of a full metric must be different"),
+        ("full", "metric/columns", np.arange(9) - 1, "metric of m.h5 cannot be used: columns"),
+        ("full", "metric/columns", np.arange(8), r"metric of m.h5 has a block \(9, 9\) for 8 columns"),
+        ("full", "metric/block", np.full((9, 9), np.nan), "metric of m.h5 cannot be used: the matrix"),
+        ("diagonal", "metric/weights", np.array([1, np.inf]), "metric of m.h5 cannot be used: weights"),
+        ("diagonal", "metric/weights", texts(b"12"), "metric/weights of m.h5 has shape"),
+        ("diagonal", "kind", texts(b"SVM"), "m.h5 holds a model of kind 'SVM', expected SPML or MTSPML"),
+        ("diagonal", "parameters", texts(b"{"), "parameters of m.h5 cannot be used"),
+        ("diagonal", "parameters", texts(b"[]"), "m.h5 is torn or damaged"),
+        ("diagonal", "parameters", texts(b'{"speed": 1}'), "parameters of m.h5 cannot be used: .*'speed'"),
+        ("diagonal", "parameters", texts(b'{"reg": {"type": "x", "value": 1}}'), "parameters of m.h5 cannot be used"),
+    ],
+)
+def test_models_whose_parts_do_not_fit_are_refused(tmp_path, network, form, place, value, match):
+    """All checksums are right: training would go on beyond the end of an array."""
+    path = tmp_path / "m.h5"
+    fs.save_model(path, fs.SPML(metric=form, n_iters=5).fit(network))
+    with h5py.File(path, "r+") as file:
+        if f"learner/{place}" in file:
+            del file[f"learner/{place}"]
+        file[f"learner/{place}"] = value
+        sign(file, f"learner/{place}", np.asarray(value))
+    with pytest.raises(ValueError, match=match):
+        fs.load_model(path)
+
+
+def test_a_model_file_holds_no_pickle_and_says_who_wrote_it(path, network):
+    fs.save_model(path, fs.SPML(n_iters=5).fit(network))
+    with h5py.File(path) as file:
+        assert file.attrs["format"].decode() == "fastspml-model"
+        assert file.attrs["fastspml_version"].decode() == fs.__version__
+        assert json.loads(file["learner/parameters"].asstr()[()])["n_iters"] == 5
+        assert file["learner/state/harmonic"].dtype == np.float64
+        kinds = {file[place].dtype.kind for place in arrays_of(path)}
+    assert kinds <= set("biufS")
