@@ -15,13 +15,11 @@ from fastspml import baselines
 from fastspml.kernels import draws
 from fastspml.ranking.index import rank_tasks
 from fastspml.ranking.measures import HiddenLinks
-from fastspml.ranking.scores import NodeScores, link_scores
+from fastspml.ranking.scores import MEASURES, NodeScores, link_scores
 from fastspml.training.layout import stack
 from fastspml.training.objective import mean_hinge
 from tests import naive
 from tests.conftest import dense, make_network, matrix_of
-
-from fastspml.ranking.scores import MEASURES
 
 
 class Table:

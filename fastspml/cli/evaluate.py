@@ -53,5 +53,5 @@ def run(options: argparse.Namespace) -> None:
             f"hits@{options.k}",
             f"recall@{options.k}",
             f"nDCG@{options.k}",
-        ],  # fmt: skip
+        ],
     )
