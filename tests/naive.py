@@ -470,15 +470,15 @@ def link_quality(scores, A, node, candidates=None, k=10):
     """Return how well scores, shape (n,), larger for likelier, rank the links of a node.
 
     Positives are row `node` of A, shape (n, n), among the candidates, the node itself
-    left out. The dict has auc, average_precision, reciprocal_rank and hits, each nan
-    without a positive or without a negative.
+    left out. The dict has auc, average_precision, reciprocal_rank, hits, recall and ndcg,
+    each nan without a positive or without a negative.
     """
     allowed = set(range(len(A)) if candidates is None else map(int, candidates))
     allowed.discard(int(node))
     positives = [float(scores[c]) for c in allowed if A[node, c] != 0]
     negatives = [float(scores[c]) for c in allowed if A[node, c] == 0]
     if not positives or not negatives:
-        names = ("auc", "average_precision", "reciprocal_rank", "hits")
+        names = ("auc", "average_precision", "reciprocal_rank", "hits", "recall", "ndcg")
         return dict.fromkeys(names, math.nan)
     ranks = [rank_among(positive, negatives) for positive in positives]
     return {
@@ -486,7 +486,40 @@ def link_quality(scores, A, node, candidates=None, k=10):
         "average_precision": average_precision(positives, negatives),
         "reciprocal_rank": sum(1 / rank for rank in ranks) / len(ranks),
         "hits": sum(rank <= k for rank in ranks) / len(ranks),
+        "recall": recall_at(positives, negatives, k),
+        "ndcg": ndcg_at(positives, negatives, k),
     }
+
+
+def relevance(positives, negatives):
+    """Return, place by place of the list of all scores, largest first, the chance that a positive is there.
+
+    Tied scores share their places: each place of a group holds a positive with the group's share of positives.
+    """
+    everything = sorted([*positives, *negatives], reverse=True)
+    return [positives.count(score) / everything.count(score) for score in everything]
+
+
+def recall_at(positives, negatives, k):
+    """Return the share of the positives that are among the first k, on average over orders of ties."""
+    return sum(relevance(positives, negatives)[:k]) / len(positives)
+
+
+def ndcg_at(positives, negatives, k):
+    """Return the discounted gain of the first k places, relative to a list that starts with all positives."""
+    gain = sum(chance / math.log2(place + 2) for place, chance in enumerate(relevance(positives, negatives)[:k]))
+    return gain / sum(1 / math.log2(place + 2) for place in range(min(k, len(positives))))
+
+
+def round_score(score, shift):
+    """Return a score rounded to the nearest multiple of shift / (1.5 * 2^52), ties to even; unchanged if that is 0."""
+    step = shift / (1.5 * 2.0**52)
+    return round(score / step) * step if step else score
+
+
+def round_scores(row, shift):
+    """Return scores, shape (n,), each rounded as round_score does."""
+    return np.array([round_score(float(score), shift) for score in row])
 
 
 def factored_matrix(weights, factors):

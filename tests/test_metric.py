@@ -223,7 +223,7 @@ def test_similar_features():
         metric.similar_features("cars")
     with pytest.raises(ValueError, match="has no feature 'zzz'; check its spelling."):
         metric.similar_features("zzz")
-    with pytest.raises(ValueError, match="has no vocabulary, so 'car' cannot be found; give the position"):
+    with pytest.raises(ValueError, match="has no vocabulary, so 'car' cannot be found; pass the position"):
         unnamed.similar_features("car")
     for wrong, error, sentence in (
         (4, ValueError, "from 0 to 3, got 4"), (-1, ValueError, "from 0 to 3, got -1"),
@@ -288,13 +288,13 @@ def test_a_metric_that_takes_counts_weights_them():
     with pytest.raises(ValueError, match=r"has been weighted \(tfidf\), but this metric weights plain counts itself"):
         by_metric.distances(weighted)
     with pytest.raises(
-        ValueError, match="went through no weighting, but this metric was learned on .* tfidf weighting"
+        ValueError, match="has no weighting, but this metric was learned on features with tfidf weighting"
     ):
         by_hand.distances(network)
     other = fs.Weighting("tfidf").fit_transform(network.subset([0, 1]))
     with pytest.raises(ValueError, match="weight it with the same, fitted Weighting"):
         by_hand.distances(other)
-    with pytest.raises(ValueError, match="differently weighted attributes cannot be added"):
+    with pytest.raises(ValueError, match="metrics with different weightings cannot be added"):
         by_hand + fs.Metric.identity(3)
 
 
@@ -302,9 +302,12 @@ def test_a_metric_that_takes_counts_weights_them():
     ("act", "sentence"),
     [
         (lambda: PSD["full"].distances(np.ones((2, 3))), "X has 3 features, but the metric has 6"),
-        (lambda: PSD["full"].distance(X, X), "x must be one attribute vector, got 5 rows"),
+        (lambda: PSD["full"].distance(X, X), "x must be one feature vector, got 5 rows"),
         (lambda: PSD["full"].distance(X[0] * np.nan, X[0]), "x must be finite"),
         (lambda: fs.Metric.full(ROOT), "must be symmetric"),
+        (lambda: PSD["full"].top_features(-3), "k must be a positive integer, got -3"),
+        (lambda: PSD["full"].top_features(0), "k must be a positive integer, got 0"),
+        (lambda: PSD["full"].explain_pairs(X[0], Y[0], k=-1), "k must be a positive integer or None, got -1"),
         (lambda: fs.Metric.full(ROOT[:2]), "must be square"),
         (lambda: fs.Metric.diagonal(ROOT), "weights must have one dimension"),
         (lambda: fs.Metric.diagonal([np.nan]), "must be finite"),
@@ -332,3 +335,57 @@ def test_learned_metrics_are_psd():
 def test_factors_hold_numbers():
     with pytest.raises(TypeError, match="factors must hold numbers, got <U1"):
         fs.Metric.factored(np.ones(1), [["a"]])
+
+
+ROW_FORMS = {
+    "1-d csr": lambda x: sparse.coo_array(x).tocsr(),
+    "1-d coo": sparse.coo_array,
+    "1-d dense": np.asarray,
+    "list": list,
+    "2-d csr": lambda x: sparse.csr_array(x[None, :]),
+    "2-d csc": lambda x: sparse.csc_array(x[None, :]),
+    "2-d dense": lambda x: x[None, :],
+    "row of a network": lambda x: fs.Network(x[None, :]).features[0],
+}
+
+
+@pytest.mark.parametrize("row", ROW_FORMS)
+def test_one_row_may_come_in_any_form(form, row):
+    metric, x = PSD[form], ROW_FORMS[row](X[1])
+    assert metric.distance(x, Y[0]) == metric.distance(X[1], Y[0])
+    assert np.array_equal(metric.distances(x, Y), metric.distances(X[1:2], Y))
+    assert metric.explain(x, Y[0]).tolist() == metric.explain(X[1], Y[0]).tolist()
+    assert metric.explain_pairs(Y[0], x).tolist() == metric.explain_pairs(Y[0], X[1]).tolist()
+    got, expected = metric.transform(x), metric.transform(X[1:2])
+    assert got.shape == expected.shape
+    assert abs(got - expected).max() == 0.0
+
+
+def test_a_metric_that_takes_counts_takes_a_sparse_row():
+    network = fs.Network([[1, 0, 2], [0, 3, 1], [1, 1, 0]])
+    metric = fs.Metric.identity(3, weighting=fs.Weighting("tfidf").fit(network), takes_counts=True)
+    assert metric.distance(network.features[0], network.features[1]) == metric.distances(network)[0, 1]
+
+
+def test_top_features_come_largest_first():
+    metric = fs.Metric.diagonal([2.0, -1.0, 5.0, 3.0])
+    assert metric.top_features(3).feature.tolist() == [2, 3, 0]
+    assert metric.top_features(3).weight.tolist() == [5.0, 3.0, 2.0]
+
+
+@pytest.mark.parametrize(("smallest", "expected"), [(-1e-13, True), (-1e-6, False)])
+def test_eigenvalues_below_zero_by_rounding_count_as_zero(smallest, expected):
+    """The tolerance is 1e-10 of the largest eigenvalue, or 1e-10 where that is below 1."""
+    rotation = np.linalg.qr(ROOT)[0]
+    matrix = (rotation * np.array([smallest, 1.0, 2.0, 3.0, 4.0, 50.0])) @ rotation.T
+    assert fs.Metric.full((matrix + matrix.T) / 2).is_psd is expected
+
+
+def test_the_tolerance_of_a_full_metric_grows_with_its_eigenvalues():
+    matrix = np.diag([-1e-5, 1e7])
+    assert fs.Metric.full(matrix).is_psd
+    assert not fs.Metric.full(matrix / 1e7 * np.array([1e6, 1.0])).is_psd
+
+
+def test_a_negative_rest_is_not_psd():
+    assert not FullMetric(np.eye(2), np.array([0, 1]), 3, -1e-3).is_psd

@@ -44,7 +44,7 @@ def assert_same_metric(got, expected):
 
 
 def all_metrics(model):
-    return [*model.parts(), *(getattr(model, "_combined", None) or [])]
+    return [*model.parts(), *(getattr(model, "combined_metrics_", None) or [])]
 
 
 def assert_same_model(got, expected):

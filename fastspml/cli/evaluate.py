@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print_json(
             [
-                {"task": network.name, "nodes": network.nodes[nodes], "mean": quality.means(), **vars(quality)}
+                {"task": network.name, "nodes": network.nodes[nodes], "mean": quality.means(), **quality.values()}
                 for network, nodes, quality in results
             ]
         )
@@ -43,5 +43,15 @@ def run(options: argparse.Namespace) -> None:
             [network.name, len(nodes), quality.n_defined, *quality.means().values()]
             for network, nodes, quality in results
         ],
-        header=["task", "hidden nodes", "scored", "AUC", "average precision", "reciprocal rank", f"hits@{options.k}"],
+        header=[
+            "task",
+            "hidden nodes",
+            "scored",
+            "AUC",
+            "average precision",
+            "reciprocal rank",
+            f"hits@{options.k}",
+            f"recall@{options.k}",
+            f"nDCG@{options.k}",
+        ],
     )

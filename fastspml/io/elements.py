@@ -16,8 +16,12 @@ from fastspml.sparse.csr import block_bounds, widths_of_bounds
 from fastspml.weighting import Weighting
 
 FORMAT_VERSION = 1
-NETWORKS, MODEL = "fastspml-networks", "fastspml-model"
-READ_WITH = {NETWORKS: "networks; read them with fs.read_networks", MODEL: "a model; read it with fs.load_model"}
+NETWORKS, MODEL, INDEX = "fastspml-networks", "fastspml-model", "fastspml-index"
+READ_WITH = {
+    NETWORKS: "networks; read them with fs.read_networks",
+    MODEL: "a model; read it with fs.load_model",
+    INDEX: "an index; read it with fs.LinkIndex.load",
+}
 
 T = TypeVar("T")
 

@@ -133,14 +133,14 @@ def write_h5ad(
         raise ValueError(f"tasks called {called} cannot be told apart in an .h5ad file; give them other names.")
     with writing(path, overwrite, compress) as file:
         file.encode(file.root, "anndata")
-        _write_csr(file, file.root, "X", first.features)
+        write_csr(file, file.root, "X", first.features)
         for part, labels, size in (("obs", first.nodes, first.n_nodes), ("var", first.vocabulary, first.n_features)):
             write_names(file, file.root, part, np.arange(size).astype(str) if labels is None else labels.astype(str))
         if first.dense_blocks:
             write_dense_blocks(file, file.group(file.root, "uns"), first.dense_blocks, first.n_features)
         links = file.group(file.root, "obsp")
         for network in networks:
-            _write_csr(file, links, network.name, network.adjacency)
+            write_csr(file, links, network.name, network.adjacency)
 
 
 def file_kind(path: str | os.PathLike[str]) -> str:
@@ -158,8 +158,8 @@ def file_checksum(path: str | os.PathLike[str]) -> str | None:
 def _write_network(file: Writer, parent: Any, name: str, network: Network) -> None:
     group = file.group(parent, name, "anndata")
     links, rest = file.group(group, "obsp"), file.group(group, "uns")
-    file.shared(group, "X", network.features, _write_csr)
-    file.shared(links, "links", network.adjacency, _write_csr)
+    file.shared(group, "X", network.features, write_csr)
+    file.shared(links, "links", network.adjacency, write_csr)
     file.text(rest, "name", network.name)
     write_dense_blocks(file, rest, network.dense_blocks, network.n_features)
     if network.has_node_names:
@@ -202,7 +202,7 @@ def _read_nodes(file: Reader, group: Any) -> Network:
     """Read the attributes and names of an AnnData-shaped group; the links are still to come."""
     if file.find(group, "X") is None:
         file.refuse(f"{file.name} has no attributes of nodes (X); a Network needs them.")
-    features = file.once(group, "X", _read_features)
+    features = file.once(group, "X", read_features)
     nodes = read_if_there(file, group, "obs", read_names)
     vocabulary = read_if_there(file, group, "var", read_names)
     for part, names, size in zip(("obs", "var"), (nodes, vocabulary), features.shape, strict=True):
@@ -232,7 +232,8 @@ def _check_length(file: Reader, part: str, names: np.ndarray, size: int) -> None
 # ---- matrices -------------------------------------------------------------------------------------------------------
 
 
-def _write_csr(file: Writer, parent: Any, name: str, matrix: sparse.csr_array) -> None:
+def write_csr(file: Writer, parent: Any, name: str, matrix: sparse.csr_array) -> None:
+    """Write a matrix in AnnData's CSR encoding."""
     group = file.group(parent, name, "csr_matrix")
     group.attrs["shape"] = np.array(matrix.shape, dtype=np.int64)
     for part in ("data", "indices", "indptr"):
@@ -266,7 +267,7 @@ def _signed(indices: np.ndarray) -> np.ndarray:
     return indices.astype(np.int64) if indices.dtype.kind == "u" else indices
 
 
-def _read_features(file: Reader, parent: Any, name: str) -> sparse.csr_array:
+def read_features(file: Reader, parent: Any, name: str) -> sparse.csr_array:
     """Read attributes; what is not canonical goes through a Network, which makes it so or says what is wrong."""
     matrix = _read_matrix(file, parent, name)
     if matrix.dtype in (np.float32, np.float64) and _is_canonical(matrix):

@@ -11,16 +11,18 @@ import numpy as np
 from fastspml.kernels.draws import count_below
 from fastspml.kernels.jit import kernel
 from fastspml.kernels.scoring import first_above
+from fastspml.kernels.ties import round_scores
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
 
 @kernel
-def score_for_all(indptr, indices, data, embeddings, row, norm, table, scores):
+def score_for_all(indptr, indices, data, embeddings, row, norm, table, scores, shift):
     """Fill scores (queries,) with norm - 2 x'My for the row y of every query x, in place.
 
     embeddings : float64 (rows, rank), of rank 0 unless the metric is factored
     table : float64 (features + rank, queries), in a column what a query multiplies with: 2 Mx, or 2 w x and 2 e_x
+    shift : what scores are rounded by, see `ties.round_score`
     """
     scores[:] = norm
     for p in range(indptr[row], indptr[row + ONE]):
@@ -32,23 +34,25 @@ def score_for_all(indptr, indices, data, embeddings, row, norm, table, scores):
         f, y = n_features + k, embeddings[row, k]
         for query in range(np.uint64(scores.size)):
             scores[query] -= table[f, query] * y
+    round_scores(scores, shift)
 
 
 @kernel
-def score_links(indptr, indices, data, embeddings, norms, table, starts, scores, positives):
+def score_links(indptr, indices, data, embeddings, norms, table, starts, scores, positives, shift=0.0):
     """Fill positives with the scores of rows that are linked to the queries, in place.
 
     Rows starts[q] to starts[q + 1] belong to query q; scores, (queries,), is room to work in.
     """
     for query in range(len(starts) - 1):
         for row in range(starts[query], starts[query + 1]):
-            score_for_all(indptr, indices, data, embeddings, np.uint64(row), norms[row], table, scores)
+            score_for_all(indptr, indices, data, embeddings, np.uint64(row), norms[row], table, scores, shift)
             positives[row] = scores[query]
 
 
 @kernel
 def count_negatives(indptr, indices, data, embeddings, norms, first, table, nodes, adj_indptr, adj_indices,
-                    is_candidate, positives, starts, scores, next_links, passed, ties, n_negative):  # fmt: skip
+                    is_candidate, positives, starts, scores, next_links, passed, ties, n_negative,
+                    shift=0.0):  # fmt: skip
     """Count the non-links among a block of nodes, first and on, against the sorted positives of every query, in place.
 
     positives, starts : as in score_links, sorted for each query
@@ -62,7 +66,7 @@ def count_negatives(indptr, indices, data, embeddings, norms, first, table, node
         next_links[query] = start + count_below(adj_indices, start, end, first)
     for row in range(np.uint64(len(norms))):
         other = first + row
-        score_for_all(indptr, indices, data, embeddings, row, norms[row], table, scores)
+        score_for_all(indptr, indices, data, embeddings, row, norms[row], table, scores, shift)
         for query in range(n_queries):
             node, p = nodes[query], next_links[query]
             if p < adj_indptr[node + ONE] and adj_indices[p] == other:

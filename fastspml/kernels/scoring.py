@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fastspml.kernels.jit import allocating_kernel, kernel
+from fastspml.kernels.ties import round_scores
 
 ZERO, ONE, TWO, THREE, FOUR = (np.uint64(number) for number in range(5))
 
@@ -123,7 +124,7 @@ def first_above(values, n, value):
 
 @allocating_kernel
 def link_quality(scores, nodes, adj_indptr, adj_indices, is_candidate, k, quality):
-    """Fill quality (queries, 4) with AUC, average precision, reciprocal rank and hits at k of each node, in place.
+    """Fill quality (queries, 6) with the measures of `score_from_counts` for each node, in place.
 
     Row q of scores belongs to nodes[q], and is spoilt; links among the candidates are the positives, the other
     candidates the negatives. Negatives are counted against the sorted positives, so no row is ever sorted whole.
@@ -204,9 +205,13 @@ def count_by_searching(row, positives, n_nearer, n_tied):
 
 @kernel
 def score_from_counts(positives, n_nearer, n_tied, n_negative, k, quality):
-    """Fill quality with the four measures from sorted positives and the negatives counted against them, in place."""
+    """Fill quality (6,) from sorted positives and the negatives counted against them, in place.
+
+    The measures are AUC, average precision, reciprocal rank, hits, recall and nDCG, the last three at k. The last two
+    rank positives and negatives together; in a group of ties every place is equally likely to hold a positive.
+    """
     n_positive = len(positives)
-    auc = precision = reciprocal = hits = 0.0
+    auc = precision = reciprocal = hits = recall = gain = 0.0
     group_start = 0
     for p in range(n_positive):
         auc += n_negative - n_nearer[p] - 0.5 * n_tied[p]
@@ -215,20 +220,36 @@ def score_from_counts(positives, n_nearer, n_tied, n_negative, k, quality):
         hits += rank <= k
         if p + 1 == n_positive or positives[p + 1] > positives[p]:  # the end of a group of tied positives
             n_found = p + 1.0
-            precision += (p + 1 - group_start) * n_found / (n_found + n_nearer[p] + n_tied[p])
+            n_group = p + 1 - group_start
+            precision += n_group * n_found / (n_found + n_nearer[p] + n_tied[p])
+            share = n_group / (n_group + n_tied[p])
+            first, last = group_start + n_nearer[p], n_nearer[p] + n_tied[p] + p + 1
+            recall += share * max(0, min(k, last) - first)
+            gain += share * sum_discounts(first, min(k, last))
             group_start = p + 1
     quality[0] = auc / (n_positive * n_negative)
     quality[1] = precision / n_positive
     quality[2] = reciprocal / n_positive
     quality[3] = hits / n_positive
+    quality[4] = recall / n_positive
+    quality[5] = gain / sum_discounts(0, min(k, n_positive))
+
+
+@kernel
+def sum_discounts(first, last):
+    """Return the sum of 1 / log2(place + 2) over the places first to last - 1 of a list, counted from 0."""
+    total = 0.0
+    for place in range(first, last):
+        total += 1.0 / np.log2(place + 2.0)
+    return total
 
 
 @allocating_kernel
 def rank_links(indptr, indices, data, word_indptr, word_nodes, word_data, norms, nodes, adj_indptr, adj_indices,
-               is_candidate, k, quality):  # fmt: skip
+               is_candidate, k, quality, shift=0.0):  # fmt: skip
     """Fill quality as link_quality does, in place, from scores that are made a node at a time.
 
-    So one row of scores is all there is, and stays in the cache.
+    So one row of scores is all there is, and stays in the cache. Scores are rounded, see `ties.round_score`.
     """
     scores = np.empty((1, len(norms)))
     for query in range(np.uint64(len(nodes))):
@@ -236,6 +257,7 @@ def rank_links(indptr, indices, data, word_indptr, word_nodes, word_data, norms,
             quality[query] = np.nan
             continue
         score_nodes(indptr[query : query + TWO], indices, data, word_indptr, word_nodes, word_data, norms, scores)
+        round_scores(scores[0], shift)
         link_quality(
             scores, nodes[query : query + ONE], adj_indptr, adj_indices, is_candidate, k, quality[query : query + ONE]
         )

@@ -14,7 +14,8 @@ little of their norms, and rare ones; where a weight is negative, all are rare. 
 Bounds only decide what is scored, never a score. They leave room for the rounding of float32: with T terms of a bound
 and u = 2^-24, a bound is off by at most (T + 4) u times the sum of the terms' sizes, and that sum is at most
 size(x) + 2 size(y), where the size of a node is sum of |w| x^2 + |e_x|^2. So the nodes found, their order and the bits
-of their scores are those of a search through all. A query for which too many nodes would have to be scored one by one
+of their scores are those of a search through all. Scores are rounded as `ties.round_score` does, so that equal ones
+tie; that is far less than the room for float32. A query for which too many nodes would have to be scored one by one
 is searched through all nodes instead.
 """
 
@@ -26,6 +27,7 @@ import numpy as np
 
 from fastspml.kernels.jit import allocating_kernel, kernel
 from fastspml.kernels.scoring import fill_row, score_row, subtract_embeddings, subtract_words
+from fastspml.kernels.ties import round_score, round_scores
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
@@ -71,6 +73,15 @@ class Nodes(NamedTuple):
     by_factor: np.ndarray  # float32 (rank, n): embeddings, factor by factor
     common_roots: np.ndarray  # float32 (n,): sqrt(C(y))
     largest_size: float
+    shift: float  # what scores are rounded by
+
+
+class Hidden(NamedTuple):
+    """Nodes that a search must not find."""
+
+    is_hidden: np.ndarray  # bool (n,): for all queries; of length 0 if there are none
+    indptr: np.ndarray  # (queries + 1,): where the nodes hidden from each query start in `nodes`
+    nodes: np.ndarray
 
 
 class Query(NamedTuple):
@@ -81,7 +92,6 @@ class Query(NamedTuple):
     products: np.ndarray
     doubled: np.ndarray  # (d,): 2 w x
     embedding: np.ndarray  # (rank,)
-    excluded: np.int64  # a node that is not to be found, or -1
 
 
 class Room(NamedTuple):
@@ -130,8 +140,18 @@ def count_nearer(values, start, end, limit):
 
 
 @kernel
-def find_among_all(row, excluded, best):
-    """Fill best with the nodes of the smallest scores of row (n,), in place, and return how many there are."""
+def hide_nodes(hidden, query, row):
+    """Set the scores of row (n,) to infinity for the nodes that are hidden from a query, in place."""
+    for node in range(np.uint64(len(hidden.is_hidden))):
+        if hidden.is_hidden[node]:
+            row[node] = np.inf
+    for p in range(hidden.indptr[query], hidden.indptr[query + ONE]):
+        row[hidden.nodes[p]] = np.inf
+
+
+@kernel
+def find_among_all(row, best):
+    """Fill best with the nodes of the smallest finite scores of row (n,), in place, and return how many there are."""
     n_found = 0
     n, k = np.uint64(len(row)), len(best.scores)
     for start in range(ZERO, n, GROUP):
@@ -139,26 +159,33 @@ def find_among_all(row, excluded, best):
         if n_found == k and count_nearer(row, start, end, best.scores[-1]) == 0:
             continue  # nodes come in their order, so one that ties comes too late
         for node in range(start, end):
-            if np.int64(node) != excluded:
+            if row[node] < np.inf:
                 n_found = insert_node(best, n_found, row[node], np.int64(node))
     return n_found
 
 
 @allocating_kernel
-def nearest(scores, excluded, nodes):
+def nearest(scores, hidden, nodes):
     """Fill nodes int64 (queries, k) with the nodes of the smallest scores, ascending, the lower node first in a tie.
 
-    excluded : int64 (queries,), a node that is left out, or -1. Places beyond the nodes there are become -1.
+    Nodes that are hidden are left out, and their scores become infinite. Places beyond the nodes there are become -1.
     """
     kept = np.empty(nodes.shape[1])
-    for query in range(nodes.shape[0]):
-        n_found = find_among_all(scores[query], excluded[query], Best(kept, nodes[query]))
+    for query in range(np.uint64(nodes.shape[0])):
+        hide_nodes(hidden, query, scores[query])
+        n_found = find_among_all(scores[query], Best(kept, nodes[query]))
         nodes[query, n_found:] = -1
 
 
 @kernel
 def score_one(index, query, node):
-    """Return the score of one node, with the bits that score_all gives it: the same terms in the same order."""
+    """Return the score of one node, with the bits that score_all gives it."""
+    return round_score(exact_score(index, query, node), index.shift)
+
+
+@kernel
+def exact_score(index, query, node):
+    """Return the score of one node before it is rounded: the terms of score_all in the same order."""
     score = index.norms[node]
     for p in range(index.indptr[node], index.indptr[node + ONE]):
         score -= query.doubled[index.indices[p]] * index.data[p]
@@ -180,6 +207,7 @@ def score_all(index, query, row):
     if len(query.embedding):
         for node in range(np.uint64(len(row))):
             row[node] = less_embedding(index, query, node, row[node])
+    round_scores(row, index.shift)
 
 
 @kernel
@@ -194,10 +222,10 @@ def start_estimates(index, embeddings, room):
 
 
 @kernel
-def find_by_bounds(index, query, room, estimates, best):
+def find_by_bounds(index, query, hidden, q, room, estimates, best):
     """Fill best with the k nearest nodes, in place, and return how many were scored for it; -1 if given up.
 
-    estimates : float32 (n,), the query's row of `start_estimates`
+    estimates : float32 (n,), the row of `start_estimates` for the query, which has number q among all
     """
     k, n = len(best.scores), np.uint64(len(index.norms))
     most_scored = FEW_NODES + len(index.norms) // NODES_PER_SCORED
@@ -221,8 +249,9 @@ def find_by_bounds(index, query, room, estimates, best):
     subtract_words(
         room.words[:n_rare], room.products[:n_rare], index.word_indptr, index.word_nodes, index.word_data, estimates
     )
+    hide_nodes(hidden, q, estimates)
     # 2. The limit.
-    n_scored = find_among_all(estimates, query.excluded, Best(room.scores, best.nodes))
+    n_scored = find_among_all(estimates, Best(room.scores, best.nodes))
     limit = -np.inf if n_scored == k else np.inf
     for node in best.nodes[:n_scored]:
         limit = max(limit, score_one(index, query, np.uint64(node)))
@@ -241,7 +270,7 @@ def find_by_bounds(index, query, room, estimates, best):
             continue
         for node in range(start, end):
             is_possible = estimates[node] - root * index.common_roots[node] <= highest
-            if is_possible and np.int64(node) != query.excluded:
+            if is_possible and estimates[node] < np.inf:
                 n_found = insert_node(best, n_found, score_one(index, query, node), np.int64(node))
         if n_found == k:
             limit = min(limit, best.scores[-1])
@@ -282,23 +311,25 @@ def value_of(index, query, best, place):
     if best.nodes[place] < 0:
         return np.nan
     if index.by_similarity:
-        return 0.0 - best.scores[place]  # not -score: nothing in common is 0, not -0
+        return 0.0 - exact_score(
+            index, query, np.uint64(best.nodes[place])
+        )  # not -score: no common feature is 0, not -0
     return distance_to(index, query, np.uint64(best.nodes[place]))
 
 
 @allocating_kernel
-def search_nodes(indptr, indices, data, embeddings, index, excluded, nodes, values):
-    """Fill nodes and values (queries, k) with the nearest nodes of each query and their distances, in place.
+def search_nodes(indptr, indices, data, embeddings, index, hidden, nodes, scores, values):
+    """Fill nodes, scores and values (queries, k) with the nearest nodes of each query, in place.
 
-    The CSR rows are the queries, embeddings (queries, rank) theirs, index is a `Nodes`; excluded and the order are as
-    in `nearest`. Where nodes are ranked by similarity, values are similarities. Returns how many queries were hard,
-    that is searched through all nodes, and how many nodes were scored one by one for the others.
+    The CSR rows are the queries, embeddings (queries, rank) theirs, index is a `Nodes`; hidden and the order are as in
+    `nearest`. Scores are rounded; values are distances, or similarities if nodes are ranked by that. Returns how many
+    queries were hard, that is searched through all nodes, and how many nodes were scored one by one for the others.
     """
     n, k, rank = len(index.norms), nodes.shape[1], embeddings.shape[1]
     n_queries, longest = np.uint64(len(nodes)), 0
     for q in range(n_queries):
         longest = max(longest, np.int64(indptr[q + ONE] - indptr[q]))
-    row, products, kept, doubled = np.empty(n), np.empty(longest), np.empty(k), np.zeros(len(index.weights))
+    row, products, doubled = np.empty(n), np.empty(longest), np.zeros(len(index.weights))
     n_together = np.uint64(max(1, min(MOST_QUERIES, ROW_BYTES // (4 * n + 1))) if rank else 1)
     room = Room(
         np.empty((n_together, n), np.float32), np.empty(longest, indices.dtype), np.empty(longest),
@@ -311,22 +342,23 @@ def search_nodes(indptr, indices, data, embeddings, index, excluded, nodes, valu
         for p in range(np.uint64(len(words))):
             products[p] = index.weights[words[p]] * entries[p]
             doubled[words[p]] = 2.0 * products[p]
-        query = Query(words, entries, products[: len(words)], doubled, embeddings[q], excluded[q])
-        best = Best(kept, nodes[q])
+        query = Query(words, entries, products[: len(words)], doubled, embeddings[q])
+        best = Best(scores[q], nodes[q])
         slot = q % n_together
         if slot == ZERO:
             # Where most queries are hard, bounds are no longer tried.
             is_tried = index.has_bounds and 2 * n_hard <= np.int64(q) + TRIED_FIRST
             if is_tried:
                 start_estimates(index, embeddings[q : min(q + n_together, n_queries)], room)
-        n_tried = find_by_bounds(index, query, room, room.estimates[slot], best) if is_tried else -1
+        n_tried = find_by_bounds(index, query, hidden, q, room, room.estimates[slot], best) if is_tried else -1
         n_scored += max(n_tried, 0)
         if n_tried < 0:
             n_hard += 1
             score_all(index, query, row)
-            nodes[q, find_among_all(row, excluded[q], best) :] = -1
-        for f in words:
-            doubled[f] = 0.0
+            hide_nodes(hidden, q, row)
+            nodes[q, find_among_all(row, best) :] = -1
         for place in range(k):
             values[q, place] = value_of(index, query, best, place)
+        for f in words:
+            doubled[f] = 0.0
     return n_hard, n_scored

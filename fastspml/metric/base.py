@@ -1,4 +1,4 @@
-"""What all forms of metric have in common: distances, similarities, explanations and addition."""
+"""Metric: the interface that diagonal, full and factored metrics share."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import check_positive_integer
 from fastspml.network import Network
 from fastspml.sparse.csr import canonical_rows
 from fastspml.weighting import Weighting
@@ -18,33 +19,46 @@ if TYPE_CHECKING:
     from fastspml.metric.factored_metric import FactoredMetric
     from fastspml.metric.full_metric import FullMetric
 
-# Products x'My lose this share of the norms to rounding; distances that small are computed from differences instead.
+# A distance below this share of the norms is computed from the difference of the rows: the products x'My cancel there.
 CANCELLATION = 1e-5
 
-# Rows of a full metric that are multiplied at once, so that the dense product stays small.
+# Rows that are multiplied with a full metric at once; bounds the memory of the dense product.
 BLOCK_ROWS = 1024
 
-# What candidates can be ranked by.
+# Scores that candidates can be ranked by.
 SCORES = ("distance", "similarity")
 
 
 class Metric(ABC):
-    """A squared Mahalanobis distance d(x, y) = (x - y)' M (x - y) over sparse attributes.
+    """A squared Mahalanobis distance d(x, y) = (x - y)' M (x - y) between sparse feature vectors.
 
-    Make one with `Metric.diagonal`, `Metric.full`, `Metric.factored` or `Metric.identity`; learners make theirs.
+    Fitted models hold their metrics (`SPML.metric_`, `MTSPML.metric(q)`). To build one by hand, use `Metric.diagonal`,
+    `Metric.full`, `Metric.factored` or `Metric.identity`.
 
     Attributes
     ----------
     form : {"diagonal", "full", "factored"}
+        Structure of M.
     n_features : int
-    vocabulary : array of names of the features, or None
+        Number of features, the order of M.
+    vocabulary : ndarray of str, or None
+        Names of the features.
     weighting : Weighting or None
-        What the attributes that it compares went through.
+        The weighting of the rows that the metric compares.
     takes_counts : bool
-        True if the metric applies the weighting itself, to counts; False if it is handed weighted attributes.
+        True if the metric applies the weighting itself, to counts; False if it expects weighted rows.
     score : {"distance", "similarity"}
-        What ranks the candidates c for a query x: the distance d(x, c), smallest first, or the similarity 2 x'Mc,
-        largest first. The similarity is minus the distance without x'Mx and c'Mc, the lengths of the two nodes.
+        What ranks the candidates c of a query x: the distance d(x, c), smallest first, or the similarity 2 x'Mc,
+        largest first. The similarity is minus the distance without x'Mx and c'Mc.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> metric = fs.Metric.diagonal([1.0, 4.0, 0.0], vocabulary=["red", "green", "blue"])
+    >>> metric.distance([1, 1, 0], [1, 0, 5])
+    4.0
+    >>> metric.top_features(1).feature.tolist()
+    ['green']
     """
 
     form: str
@@ -69,44 +83,70 @@ class Metric(ABC):
         self.takes_counts = takes_counts
         self.score = score
 
-    # ---- making one ----
+    # ---- constructors ----
 
     @staticmethod
     def diagonal(weights: Any, **context: Any) -> DiagonalMetric:
-        """Make the metric diag(weights)."""
+        """Return the metric M = diag(weights).
+
+        Parameters
+        ----------
+        weights : array-like, shape (n_features,)
+        **context
+            vocabulary, weighting, takes_counts and score; see `Metric`.
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> fs.Metric.diagonal([1.0, 4.0]).distance([0, 0], [1, 1])
+        5.0
+        """
         from fastspml.metric.diagonal_metric import DiagonalMetric
 
         return DiagonalMetric(weights, **context)
 
     @staticmethod
     def full(matrix: Any, **context: Any) -> FullMetric:
-        """Make the metric of a symmetric matrix, shape (d, d)."""
+        """Return the metric of a symmetric matrix M.
+
+        Parameters
+        ----------
+        matrix : array-like, shape (n_features, n_features)
+        **context
+            vocabulary, weighting, takes_counts and score; see `Metric`.
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> fs.Metric.full([[1.0, -0.5], [-0.5, 1.0]]).distance([0, 0], [1, 1])
+        1.0
+        """
         from fastspml.metric.full_metric import FullMetric
 
         matrix = np.asarray(matrix, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"a metric's matrix must be square, got shape {matrix.shape}.")
         if not np.allclose(matrix, matrix.T, rtol=1e-12, atol=1e-12 * max(1.0, float(np.abs(matrix).max(initial=0)))):
-            raise ValueError("a metric's matrix must be symmetric; this one is not.")
+            raise ValueError("a metric's matrix must be symmetric; pass (M + M.T) / 2.")
         return FullMetric(matrix, np.arange(len(matrix)), len(matrix), 0.0, **context)
 
     @staticmethod
     def factored(weights: Any, factors: Any, **context: Any) -> FactoredMetric:
-        """Make the metric diag(weights) + factors factors'.
+        """Return the metric M = diag(weights) + factors factors'.
 
         Parameters
         ----------
-        weights : array, shape (d,)
-        factors : array, shape (d, rank)
-            float32 or float64; it is not copied where it has one of these types and contiguous rows.
+        weights : array-like, shape (n_features,)
+        factors : array-like, shape (n_features, rank)
+            float32 or float64; not copied if it has one of these types and contiguous rows.
         **context
-            vocabulary, weighting, takes_counts and score, as for the other forms.
+            vocabulary, weighting, takes_counts and score; see `Metric`.
 
         Examples
         --------
         >>> import fastspml as fs
         >>> metric = fs.Metric.factored([1.0, 0.0, 0.0], [[0.0], [1.0], [1.0]])
-        >>> metric.distance([0, 1, 0], [0, 0, 1])  # the factors take features 1 and 2 for the same
+        >>> metric.distance([0, 1, 0], [0, 0, 1])  # features 1 and 2 have the same factors
         0.0
         """
         from fastspml.metric.factored_metric import FactoredMetric
@@ -115,12 +155,19 @@ class Metric(ABC):
 
     @staticmethod
     def identity(n_features: int, **context: Any) -> DiagonalMetric:
-        """Make the Euclidean metric."""
+        """Return the Euclidean metric, M = I.
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> fs.Metric.identity(2).distance([0, 0], [3, 4])
+        25.0
+        """
         return Metric.diagonal(np.ones(n_features), **context)
 
     @property
     def context(self) -> dict[str, Any]:
-        """What the numbers of the metric refer to, vocabulary and weighting, and what they rank by."""
+        """Keyword arguments of the metric beside its numbers: vocabulary, weighting, takes_counts and score."""
         return {
             "vocabulary": self.vocabulary,
             "weighting": self.weighting,
@@ -130,7 +177,7 @@ class Metric(ABC):
 
     @property
     def rank(self) -> int:
-        """Number of factors, which only a factored metric has."""
+        """Number of factors; 0 unless the metric is factored."""
         return 0
 
     @property
@@ -143,16 +190,16 @@ class Metric(ABC):
         """Whether candidates are ranked by 2 x'Mc, and not by the distance."""
         return self.score == "similarity"
 
-    # ---- what a form of metric provides ----
+    # ---- defined by each form ----
 
     @property
     @abstractmethod
     def diagonal_entries(self) -> np.ndarray:
-        """The weight of each feature by itself, shape (d,)."""
+        """The diagonal of M, shape (n_features,)."""
 
     @abstractmethod
     def product(self, rows: sparse.csr_array) -> Any:
-        """Return rows @ M for weighted rows, sparse for a diagonal metric and dense, (n, d), for the others."""
+        """Return rows @ M for weighted rows, sparse if M is diagonal and dense otherwise, shape (n, n_features)."""
 
     @abstractmethod
     def sqnorms(self, rows: sparse.csr_array) -> np.ndarray:
@@ -168,7 +215,7 @@ class Metric(ABC):
 
     @abstractmethod
     def project(self) -> Metric:
-        """Return a positive semidefinite metric near this one: the nearest, unless the metric is factored."""
+        """Return a positive semidefinite metric: the nearest one, unless the metric is factored."""
 
     @property
     @abstractmethod
@@ -176,7 +223,7 @@ class Metric(ABC):
         """Whether no distance can be negative."""
 
     def add_to(self, matrix: np.ndarray) -> None:
-        """Add M to a dense matrix, shape (d, d), in place."""
+        """Add M to a dense matrix, shape (n_features, n_features), in place."""
         matrix[np.diag_indices_from(matrix)] += self.diagonal_entries
 
     @abstractmethod
@@ -187,50 +234,86 @@ class Metric(ABC):
 
     # ---- distances ----
 
-    def attributes(self, data: Any, what: str = "attributes") -> sparse.csr_array:
-        """Return rows as this metric compares them: checked, and weighted if the metric takes counts.
+    def rows(self, data: Any, what: str = "rows") -> sparse.csr_array:
+        """Return feature rows as this metric compares them: validated, and weighted if the metric takes counts.
 
-        A Network that went through another weighting than the metric expects is refused.
+        Parameters
+        ----------
+        data : Network, sparse or dense rows, one row, or a list of blocks
+            A Network with another weighting than the metric's is refused.
+        what : str, default "rows"
+            How error messages call `data`.
+
+        Returns
+        -------
+        csr_array, shape (n_rows, n_features)
         """
         is_network = isinstance(data, Network)
         if is_network:
             rows, what = data.features, repr(data.name)
-            if self.takes_counts and data.weighting is not None:
-                raise ValueError(
-                    f"{what} has been weighted ({data.weighting.kind}), but this metric weights plain counts itself; "
-                    "hand in the network as it was before."
-                )
-            if not self.takes_counts and data.weighting != self.weighting:
-                raise ValueError(
-                    f"{what} went through {_described(data.weighting)}, but this metric was learned on attributes "
-                    f"that went through {_described(self.weighting)}; weight it with the same, fitted Weighting."
-                )
+            self._check_weighting(data)
         else:
             rows = canonical_rows(data, what)
         if rows.shape[1] != self.n_features:
             raise ValueError(f"{what} has {rows.shape[1]} features, but the metric has {self.n_features}.")
         if self.takes_counts:
             assert self.weighting is not None
-            # A Network is known to be canonical, and what is made of a mapped one is mapped.
+            # A Network is canonical already, and the weighted rows of a mapped one are mapped.
             rows = self.weighting.transform(data).features if is_network else self.weighting.transform(data)
         return rows
 
+    def attributes(self, data: Any, what: str = "rows") -> sparse.csr_array:
+        """Return `rows`, under the name of earlier versions."""
+        return self.rows(data, what)
+
+    def _check_weighting(self, network: Network) -> None:
+        """Refuse a network with another weighting than the metric expects."""
+        if self.takes_counts and network.weighting is not None:
+            raise ValueError(
+                f"{network.name!r} has been weighted ({network.weighting.kind}), but this metric weights plain counts "
+                "itself; pass the unweighted network."
+            )
+        if not self.takes_counts and network.weighting != self.weighting:
+            raise ValueError(
+                f"{network.name!r} has {_described(network.weighting)}, but this metric was learned on features with "
+                f"{_described(self.weighting)}; weight it with the same, fitted Weighting."
+            )
+
     def distance(self, x: Any, y: Any) -> float:
-        """Return the squared distance of two attribute vectors."""
-        x, y = self._one(x, "x"), self._one(y, "y")
+        """Return the squared distance d(x, y) of two feature vectors.
+
+        Parameters
+        ----------
+        x, y : array-like or sparse, one row each
+            For example ``network.features[0]``.
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> fs.Metric.diagonal([1.0, 4.0]).distance([1, 0], [0, 1])
+        5.0
+        """
+        x, y = self._one_row(x, "x"), self._one_row(y, "y")
         return float(self.paired_distances(x, y)[0])
 
     def paired_distances(self, rows: sparse.csr_array, others: sparse.csr_array) -> np.ndarray:
-        """Return the squared distance of each weighted row to the row beside it, from their difference, shape (n,)."""
+        """Return d(x, y) of each weighted row x and the row y at the same position, shape (n,)."""
         return self.sqnorms(_difference(rows, others))
 
     def distances(self, X: Any, Y: Any = None) -> np.ndarray:
-        """Return the squared distances of all rows of X to all rows of Y (X itself if not given), shape (n, m)."""
-        X = self.attributes(X, "X")
-        Y = X if Y is None else self.attributes(Y, "Y")
+        """Return the squared distances between all rows of X and all rows of Y, shape (n, m); Y defaults to X.
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> fs.Metric.diagonal([1.0, 4.0]).distances([[0, 0], [1, 0]], [[0, 1]]).tolist()
+        [[4.0], [5.0]]
+        """
+        X = self.rows(X, "X")
+        Y = X if Y is None else self.rows(Y, "Y")
         norms = self.sqnorms(X)[:, None], self.sqnorms(Y)[None, :]
         squared = norms[0] + norms[1] - 2.0 * self.products(X, Y)
-        # Nearly equal rows: their large terms cancel, so take the difference first.
+        # Large terms cancel where rows are nearly equal: subtract the rows first.
         near = np.nonzero(np.abs(squared) <= CANCELLATION * (np.abs(norms[0]) + np.abs(norms[1])))
         for start in range(0, len(near[0]), BLOCK_ROWS):
             rows, columns = near[0][start : start + BLOCK_ROWS], near[1][start : start + BLOCK_ROWS]
@@ -238,9 +321,16 @@ class Metric(ABC):
         return squared
 
     def similarities(self, X: Any, Y: Any = None) -> np.ndarray:
-        """Return 2 x'My of all rows x of X and y of Y (X itself if not given), shape (n, m); larger is more alike."""
-        X = self.attributes(X, "X")
-        return 2.0 * self.products(X, X if Y is None else self.attributes(Y, "Y"))
+        """Return 2 x'My of all rows x of X and y of Y, shape (n, m); Y defaults to X. Larger is more similar.
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> fs.Metric.diagonal([1.0, 4.0]).similarities([[1, 1]], [[0, 1]]).tolist()
+        [[8.0]]
+        """
+        X = self.rows(X, "X")
+        return 2.0 * self.products(X, X if Y is None else self.rows(Y, "Y"))
 
     def products(self, rows: sparse.csr_array, others: sparse.csr_array) -> np.ndarray:
         """Return x'My of all weighted rows x and others y, shape (n, m)."""
@@ -248,7 +338,7 @@ class Metric(ABC):
         return products.toarray() if sparse.issparse(products) else products
 
     def paired_products(self, rows: sparse.csr_array, others: sparse.csr_array) -> np.ndarray:
-        """Return x'My of each weighted row x and the row y beside it, shape (n,)."""
+        """Return x'My of each weighted row x and the row y at the same position, shape (n,)."""
         products = np.empty(rows.shape[0])
         for start in range(0, len(products), BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
@@ -256,57 +346,95 @@ class Metric(ABC):
         return products
 
     def gaps(self, anchors: sparse.csr_array, unlinked: sparse.csr_array, linked: sparse.csr_array) -> np.ndarray:
-        """Return the gap of each triplet (i, j, l) of weighted rows, in the paper's order, shape (n,).
+        """Return the gap of each triplet (i, j, l) of weighted rows, shape (n,).
 
-        It is d(i, l) - d(i, j), or 2 x_i'M x_j - 2 x_i'M x_l where candidates are ranked by similarity: positive where
-        j is ranked before l.
+        The gap is d(i, l) - d(i, j), or 2 x_i'M x_j - 2 x_i'M x_l if candidates are ranked by similarity. It is
+        positive if j is ranked before l.
         """
         if self.ranks_by_similarity:
             return 2.0 * (self.paired_products(anchors, unlinked) - self.paired_products(anchors, linked))
         return self.paired_distances(anchors, linked) - self.paired_distances(anchors, unlinked)
 
     def transform(self, X: Any) -> Any:
-        """Return rows whose plain squared Euclidean distances are the metric's, for any nearest-neighbour library."""
-        rows = self.attributes(X, "X")
+        """Return rows whose squared Euclidean distances are the metric's, for any nearest-neighbour library.
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> fs.Metric.diagonal([1.0, 4.0]).transform([[1, 1]]).toarray().tolist()
+        [[1.0, 2.0]]
+        """
+        rows = self.rows(X, "X")
         if not self.is_psd:
             raise ValueError(
-                "this metric is not positive semidefinite, so no transform has its distances; "
+                "this metric is not positive semidefinite, so no transform preserves its distances; "
                 "use metric.project().transform(X), or fit with projection='end'."
             )
         return self._transform(rows)
 
-    # ---- what it learned ----
+    # ---- explanations ----
 
     def top_features(self, k: int = 20) -> np.recarray:
-        """Return the k features with the largest weights: records of feature (name or position) and weight."""
+        """Return the k features with the largest weights, largest first.
+
+        Parameters
+        ----------
+        k : int, default 20
+
+        Returns
+        -------
+        recarray with fields
+            feature : name, or position if the metric has no vocabulary
+            weight : diagonal entry of M
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> fs.Metric.diagonal([1.0, 4.0], vocabulary=["red", "green"]).top_features(1).tolist()
+        [('green', 4.0)]
+        """
+        check_positive_integer("k", k)
         weights = self.diagonal_entries
         top = np.argsort(-weights, kind="stable")[:k]
         return make_records(feature=self._names(top), weight=weights[top])
 
     def explain(self, x: Any, y: Any) -> np.recarray:
-        """Tell, word by word, what separates x and y and what they share.
+        """Return, per feature, what separates x and y and what they share.
+
+        Parameters
+        ----------
+        x, y : array-like or sparse, one row each
 
         Returns
         -------
-        records, one per feature that either has, largest contribution first, with fields
-            feature : name, or position where no vocabulary is known
-            weight : the metric's diagonal entry
-            x, y : the attribute (weighted, if the metric weights)
-            contribution : to the distance; they sum to it
-            shared : 2 x w y, what having the word in common takes off the distance
+        recarray, one record per feature of x or y, largest contribution first, with fields
+            feature : name, or position if the metric has no vocabulary
+            weight : diagonal entry of M
+            x, y : value of the feature, weighted if the metric takes counts
+            contribution : part of the distance; the contributions sum to d(x, y)
+            shared : 2 x w y, the amount by which sharing the feature reduces the distance
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> metric = fs.Metric.diagonal([1.0, 4.0], vocabulary=["red", "green"])
+        >>> for row in metric.explain([1, 1], [1, 0]):
+        ...     print(row.feature, row.contribution, row.shared)
+        green 4.0 0.0
+        red 0.0 2.0
         """
-        x, y = self._one(x, "x"), self._one(y, "y")
-        words = np.union1d(x.indices, y.indices)
+        x, y = self._one_row(x, "x"), self._one_row(y, "y")
+        features = np.union1d(x.indices, y.indices)
         difference = _difference(x, y)
-        dense_x, dense_y = x[:, words].toarray()[0], y[:, words].toarray()[0]
-        contribution = (dense_x - dense_y) * _dense_row(self.product(difference), words)
-        shared = dense_x * _dense_row(self.product(y), words) + dense_y * _dense_row(self.product(x), words)
+        x_values, y_values = x[:, features].toarray()[0], y[:, features].toarray()[0]
+        contribution = (x_values - y_values) * _dense_row(self.product(difference), features)
+        shared = x_values * _dense_row(self.product(y), features) + y_values * _dense_row(self.product(x), features)
         order = np.argsort(-contribution, kind="stable")
         return make_records(
-            feature=self._names(words[order]),
-            weight=self.diagonal_entries[words[order]],
-            x=dense_x[order],
-            y=dense_y[order],
+            feature=self._names(features[order]),
+            weight=self.diagonal_entries[features[order]],
+            x=x_values[order],
+            y=y_values[order],
             contribution=contribution[order],
             shared=shared[order],
         )
@@ -316,14 +444,15 @@ class Metric(ABC):
 
         Parameters
         ----------
-        x, y : attribute vectors
+        x, y : array-like or sparse, one row each
         k : int or None, default 20
-            Number of pairs; all if None.
+            Number of pairs; None returns all.
 
         Returns
         -------
-        records, largest first, of feature_x, feature_y (names, or positions where no vocabulary is known) and
-            shared : 2 x_f M_fg y_g; over all pairs they sum to 2 x'My. Pairs that contribute nothing are left out.
+        recarray, largest first, with fields
+            feature_x, feature_y : names, or positions if the metric has no vocabulary
+            shared : 2 x_f M_fg y_g; summed over all pairs, 2 x'My. Pairs that contribute nothing are left out.
 
         Examples
         --------
@@ -332,7 +461,9 @@ class Metric(ABC):
         >>> [tuple(pair) for pair in metric.explain_pairs([1, 0], [0, 1]).tolist()]
         [('car', 'automobile', 6.0)]
         """
-        x, y = self._one(x, "x"), self._one(y, "y")
+        if k is not None:
+            check_positive_integer("k", k, " or None")
+        x, y = self._one_row(x, "x"), self._one_row(y, "y")
         shared = 2.0 * x.data[:, None] * self.submatrix(x.indices, y.indices) * y.data[None, :]
         of_x, of_y = np.nonzero(shared)
         order = np.argsort(-shared[of_x, of_y], kind="stable")[:k]
@@ -344,24 +475,24 @@ class Metric(ABC):
     def _names(self, features: np.ndarray) -> np.ndarray:
         return features if self.vocabulary is None else self.vocabulary[features]
 
-    def _one(self, row: Any, what: str) -> sparse.csr_array:
-        rows = self.attributes(row, what)
+    def _one_row(self, row: Any, what: str) -> sparse.csr_array:
+        rows = self.rows(row, what)
         if rows.shape[0] != 1:
-            raise ValueError(f"{what} must be one attribute vector, got {rows.shape[0]} rows.")
+            raise ValueError(f"{what} must be one feature vector, got {rows.shape[0]} rows.")
         return rows
 
     def __add__(self, other: object) -> Metric:
-        """Return the metric whose distances are the sums of both."""
+        """Return the metric whose distances are the sums of both metrics' distances."""
         if not isinstance(other, Metric):
             return NotImplemented
         if other.n_features != self.n_features:
             raise ValueError(f"metrics over {self.n_features} and {other.n_features} features cannot be added.")
         if (self.takes_counts, self.weighting) != (other.takes_counts, other.weighting):
-            raise ValueError("metrics over differently weighted attributes cannot be added.")
+            raise ValueError("metrics with different weightings cannot be added; fit both with the same one.")
         if self.score != other.score:
             raise ValueError(
                 f"a metric that ranks by {self.score} and one that ranks by {other.score} cannot be added; "
-                "make both with the same score."
+                "create both with the same score."
             )
         return self._plus(other)
 
@@ -371,19 +502,19 @@ def _difference(x: sparse.csr_array, y: sparse.csr_array) -> sparse.csr_array:
 
 
 def _dense_row(rows: Any, columns: np.ndarray) -> np.ndarray:
-    """Return some columns of the only row of a sparse or dense matrix."""
+    """Return the given columns of a one-row matrix, sparse or dense, as a vector."""
     row = rows[:, columns]
     return (row.toarray() if sparse.issparse(row) else row)[0]
 
 
 def make_records(**fields: np.ndarray) -> np.recarray:
-    """Return equally long arrays as records; names become objects, so that no name is cut."""
+    """Return arrays of equal length as records; names become objects, so that none is truncated."""
     columns = [field.astype(object) if field.dtype.kind not in "iuf" else field for field in fields.values()]
     return np.rec.fromarrays(columns, names=",".join(fields))  # type: ignore[call-overload]
 
 
 def score_suffix(metric: Metric) -> str:
-    """Return what the repr of a metric adds for its score: nothing for the distance."""
+    """Return the part of a repr that names the score; empty for the default, distance."""
     return ", score='similarity'" if metric.ranks_by_similarity else ""
 
 

@@ -12,7 +12,7 @@ from fastspml.sparse.csr import csr_from_parts
 
 
 class DiagonalMetric(Metric):
-    """d(x, y) = sum of weights_f (x_f - y_f)^2."""
+    """Diagonal metric: d(x, y) = sum over features f of weights_f (x_f - y_f)^2."""
 
     form = "diagonal"
 
@@ -58,7 +58,7 @@ class DiagonalMetric(Metric):
 
 
 def checked_weights(weights: Any) -> np.ndarray:
-    """Return a copy of the weights of a metric, float64 (d,), or refuse them."""
+    """Return a copy of the weights of a metric as float64, shape (n_features,); refuse what is not finite."""
     weights = np.array(weights, dtype=np.float64)
     if weights.ndim != 1:
         raise ValueError(f"weights must have one dimension, got shape {weights.shape}.")
@@ -68,7 +68,7 @@ def checked_weights(weights: Any) -> np.ndarray:
 
 
 def weighted_rows(rows: sparse.csr_array, weights: np.ndarray) -> sparse.csr_array:
-    """Return rows @ diag(weights) with the features of each row in their order, which a product by SciPy reverses."""
+    """Return rows @ diag(weights), each row sorted by feature; a SciPy product would reverse the order."""
     return csr_from_parts(rows.data * weights[rows.indices], rows.indices, rows.indptr, rows.shape)
 
 
@@ -83,5 +83,5 @@ def weighted_sqnorms(rows: sparse.csr_array, weights: np.ndarray) -> np.ndarray:
 
 
 def scaled_rows(rows: sparse.csr_array, weights: np.ndarray) -> sparse.csr_array:
-    """Return rows whose plain squared distances are those under diag(weights), which must not be negative."""
+    """Return rows whose squared Euclidean distances are those under diag(weights); weights must not be negative."""
     return rows.astype(np.float64) @ sparse.diags_array(np.sqrt(weights), format="csr")

@@ -1,4 +1,4 @@
-"""Factored metrics: a weight per feature, and an embedding of features in which different ones can be alike."""
+"""Factored metrics: a weight per feature, and an embedding that makes different features similar."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from fastspml.sparse.csr import as_kernel_csr, freeze
 
 
 class FactoredMetric(Metric):
-    """d(x, y) = (x - y)' M (x - y) with M = diag(weights) + factors factors'.
+    """Factored metric: d(x, y) = (x - y)' M (x - y) with M = diag(weights) + factors factors'.
 
-    The embedding of a node is e = factors'x, so d(x, y) is the sum of weights_f (x_f - y_f)^2 plus the plain squared
-    distance of the embeddings. M itself, (d, d), is never formed.
+    The embedding of a node is e = factors'x. The distance is the sum over features f of weights_f (x_f - y_f)^2 plus
+    the squared Euclidean distance of the embeddings. M itself is never formed.
 
     Attributes
     ----------
-    weights : float64 array, shape (d,)
-    factors : float32 or float64 array, shape (d, rank), read-only
+    weights : float64 array, shape (n_features,)
+    factors : float32 or float64 array, shape (n_features, rank), read-only
     rank : int
     """
 
@@ -56,15 +56,22 @@ class FactoredMetric(Metric):
 
     @property
     def _sqlengths(self) -> np.ndarray:
-        """|F_f|^2 of each feature, shape (d,)."""
+        """|F_f|^2 of each feature, shape (n_features,)."""
         return np.einsum("fk,fk->f", self.factors, self.factors, dtype=np.float64)
 
     def embed(self, X: Any) -> np.ndarray:
-        """Return the embeddings e = factors'x of the rows of X, float64 (n, rank)."""
-        return self.embed_rows(self.attributes(X, "X"))
+        """Return the embeddings e = factors'x of the rows of X, float64 (n, rank).
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> fs.Metric.factored([0.0, 0.0], [[1.0], [3.0]]).embed([[1, 1], [2, 0]]).tolist()
+        [[4.0], [2.0]]
+        """
+        return self.embed_rows(self.rows(X, "X"))
 
     def embed_rows(self, rows: sparse.csr_array) -> np.ndarray:
-        """Return the embeddings of weighted rows, float64 (n, rank); a row gets the same bits among any others."""
+        """Return the embeddings of weighted rows, float64 (n, rank); the bits of one do not depend on the others."""
         embeddings = np.empty((rows.shape[0], self.rank))
         embedding.embed_rows(*as_kernel_csr(rows), self.factors, embeddings)
         return embeddings
@@ -94,27 +101,28 @@ class FactoredMetric(Metric):
         return float(np.sum(weights**2) + 2.0 * weights @ self._sqlengths + np.sum((factors.T @ factors) ** 2))
 
     def project(self) -> FactoredMetric:
-        """Return the metric with negative weights set to zero, which is positive semidefinite."""
+        """Return the metric with negative weights set to zero; it is positive semidefinite."""
         return FactoredMetric(np.maximum(self.weights, 0.0), self.factors, **self.context)
 
     @property
     def is_psd(self) -> bool:
-        """Whether no weight is negative; then no distance can be."""
+        """Whether no weight is negative; then no distance is negative."""
         return bool((self.weights >= 0.0).all())
 
     def similar_features(self, feature: str | int, k: int = 10) -> np.recarray:
-        """Return the k features that the metric treats as most similar to a given one.
+        """Return the k features most similar to the given one.
 
         Parameters
         ----------
         feature : str or int
-            Its name in the vocabulary, or its position.
+            Name in the vocabulary, or position.
         k : int, default 10
 
         Returns
         -------
-        records, largest similarity first, of feature (name, or position where no vocabulary is known) and
-            similarity : F_f . F_g, the entry of factors factors' for both features
+        recarray, largest similarity first, with fields
+            feature : name, or position if the metric has no vocabulary
+            similarity : F_f . F_g, the entry of factors factors' for the two features
 
         Examples
         --------
@@ -132,7 +140,7 @@ class FactoredMetric(Metric):
         return make_records(feature=self._names(order), similarity=similarity[order])
 
     def _position(self, feature: str | int) -> int:
-        """Return the position of a feature that is given by name or position."""
+        """Return the position of a feature given by name or position."""
         if isinstance(feature, str):
             names = [] if self.vocabulary is None else self.vocabulary.tolist()
             if feature not in names:
@@ -146,7 +154,7 @@ class FactoredMetric(Metric):
 
     def _unknown_feature(self, name: str) -> str:
         if self.vocabulary is None:
-            return f"this metric has no vocabulary, so {name!r} cannot be found; give the position of the feature."
+            return f"this metric has no vocabulary, so {name!r} cannot be found; pass the position of the feature."
         near = difflib.get_close_matches(name, self.vocabulary.astype(str).tolist(), n=3)
         hint = f" close matches are {', '.join(near)}." if near else " check its spelling."
         return f"the vocabulary of this metric has no feature {name!r};{hint}"
@@ -164,14 +172,14 @@ class FactoredMetric(Metric):
         return other._plus(self)
 
     def add_to(self, matrix: np.ndarray) -> None:
-        """Add M to a dense matrix, shape (d, d), in place."""
+        """Add M to a dense matrix, shape (n_features, n_features), in place."""
         factors = self.factors.astype(np.float64, copy=False)
         matrix += factors @ factors.T
         matrix[np.diag_indices_from(matrix)] += self.weights
 
 
 def _checked_factors(factors: Any, n_features: int) -> np.ndarray:
-    """Return the factors of a metric as a read-only float32 or float64 array with contiguous rows, or refuse them."""
+    """Return factors as a read-only float32 or float64 array with contiguous rows; refuse what is not finite."""
     factors = np.asarray(factors)
     if factors.dtype.kind not in "biuf":
         raise TypeError(f"factors must hold numbers, got {factors.dtype}.")

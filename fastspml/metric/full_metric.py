@@ -13,9 +13,9 @@ from fastspml.metric.base import BLOCK_ROWS, Metric, score_suffix
 
 
 class FullMetric(Metric):
-    """d(x, y) = (x - y)' M (x - y), with a block of M for some features and `rest` on the diagonal for all others.
+    """Full metric: d(x, y) = (x - y)' M (x - y).
 
-    Only words that occur in training get a row of the block; a word that was never seen keeps its prior.
+    M has a dense block for the features that occur in training, and `rest`, the prior, on the diagonal for all others.
     """
 
     form = "full"
@@ -33,7 +33,7 @@ class FullMetric(Metric):
 
     @property
     def matrix(self) -> np.ndarray:
-        """M as a dense array, shape (d, d)."""
+        """M as a dense array, shape (n_features, n_features)."""
         matrix = self.rest * np.eye(self.n_features)
         matrix[np.ix_(self.columns, self.columns)] = self.block
         return matrix
@@ -77,7 +77,7 @@ class FullMetric(Metric):
 
     @cached_property
     def _place(self) -> np.ndarray:
-        """The row of the block that each feature has, or -1; shape (d,)."""
+        """Row of the block of each feature, or -1; shape (n_features,)."""
         place = np.full(self.n_features, -1)
         place[self.columns] = np.arange(len(self.columns))
         return place
@@ -119,7 +119,7 @@ class FullMetric(Metric):
         return FullMetric(block, columns, self.n_features, rest, **self.context)
 
     def _check_memory(self, other: Metric) -> None:
-        """Refuse a sum with a row for each feature that does not fit into memory."""
+        """Refuse a sum whose dense matrix does not fit into memory."""
         needed, available = 16 * self.n_features**2, available_memory()  # the sum, and what is added to it
         if needed > available:
             raise ValueError(
@@ -128,7 +128,7 @@ class FullMetric(Metric):
             )
 
     def _block_on(self, columns: np.ndarray) -> np.ndarray:
-        """Return M on more columns than the block has; a copy."""
+        """Return a copy of M restricted to `columns`, which include those of the block."""
         block = self.rest * np.eye(len(columns))
         inside = np.searchsorted(columns, self.columns)
         block[np.ix_(inside, inside)] = self.block
@@ -138,7 +138,7 @@ class FullMetric(Metric):
 def project_psd(matrix: np.ndarray) -> np.ndarray:
     """Return the nearest positive semidefinite matrix: eigenvalues clipped at zero.
 
-    Coordinates that no other one is coupled to are their own eigenvectors, and stay out of the decomposition.
+    Coordinates without off-diagonal entries are eigenvectors already and stay out of the decomposition.
     """
     diagonal = np.diag(matrix)
     is_coupled = np.count_nonzero(matrix, axis=1) - (diagonal != 0.0) > 0
@@ -149,7 +149,7 @@ def project_psd(matrix: np.ndarray) -> np.ndarray:
     block = matrix[np.ix_(coupled, coupled)]
     values, vectors = linalg.eigh(block)
     n_negative = int(np.searchsorted(values, 0.0))
-    if n_negative <= len(values) // 2:  # take the fewer eigenvectors: the negative part away, or the positive alone
+    if n_negative <= len(values) // 2:  # use the smaller set of eigenvectors
         vectors = vectors[:, :n_negative]
         block = block - (vectors * values[:n_negative]) @ vectors.T
     else:

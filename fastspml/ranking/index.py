@@ -1,70 +1,262 @@
-"""Predicting links: the exact nearest nodes of unseen ones, and the graph C(X, M) of the paper."""
+"""LinkIndex: exact search for the nearest nodes of new ones; and the graph C(X, M) of the paper."""
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import check_number, is_whole
 from fastspml.metric import Metric
 from fastspml.network import Network
-from fastspml.ranking.measures import metric_of
+from fastspml.ranking.measures import blank_rows, check_network, metric_of, warn_of_blank
+from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import NodeScores
+from fastspml.ranking.segments import Segments
 from fastspml.sparse.csr import csr_from_parts, freeze_csr, index_dtype
 
 
 class LinkIndex:
-    """The nodes of a network, ready to be searched for the nearest ones of any attribute rows.
+    """Nodes of a network, indexed for exact search of the nearest ones of any feature rows.
+
+    Nodes can be added and removed. Results are always those of a new index of the nodes that are left, in the order in
+    which they were added, to the bit. Queries may run in several threads, also while nodes are added or removed: a
+    query sees the nodes that were there when it started.
 
     Parameters
     ----------
-    metric : Metric
+    model : Metric, or a fitted model
     network : Network
-        The nodes that can be found.
+        Nodes that can be found.
+    task : str or int, optional
+        Task of the model whose metric is used; by default the one that has the name of the network.
+
+    Attributes
+    ----------
+    metric : Metric
+    nodes : array, shape (n_nodes,)
+        Names of the nodes, or their positions if they have none.
+    n_nodes : int
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> network = fs.Network([[1, 0], [2, 1], [0, 5]], nodes=["apt", "bash", "curl"])
+    >>> index = fs.LinkIndex(fs.Metric.identity(2), network)
+    >>> nodes, distances = index.query([[1, 1]], k=2)
+    >>> index.nodes[nodes].tolist(), distances.tolist()
+    ([['apt', 'bash']], [[1.0, 1.0]])
+    >>> index.remove(["apt"])
+    >>> index.add([[1, 1]], nodes=["dash"])
+    >>> index.nodes[index.query([[1, 1]], k=2)[0]].tolist()
+    [['dash', 'bash']]
     """
 
-    def __init__(self, metric: Metric, network: Network) -> None:
-        self.metric = metric
-        self._nodes = NodeScores(metric, network)
-        self.n_nodes = network.n_nodes
+    def __init__(self, model: Metric | Any, network: Network, task: str | int | None = None) -> None:
+        check_network(network, "LinkIndex")
+        self.metric = metric_of(model, network if task is None else task, "LinkIndex")
+        names = NodeNames(
+            network.nodes if network.has_node_names else np.arange(network.n_nodes), network.has_node_names
+        )
+        self._start(Segments.of(NodeScores(self.metric, network)), names)
 
-    def query(self, X_new: Any, k: int = 10, n_threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Return the k nearest nodes of each row: positions and squared distances, shape (n_rows, k), nearest first.
+    def _start(self, segments: Segments, names: NodeNames) -> None:
+        self._lock = threading.Lock()
+        self._state = segments, names  # replaced as a whole, so that a query sees both at the same time
 
-        Under a metric with score="similarity" these are the k most similar nodes and the similarities 2 x'Mc, largest
-        first. The search is exact, and ties go to the node that comes first; nodes that have nothing in common with a
-        row tie at a similarity of 0.
+    def __repr__(self) -> str:
+        return f"LinkIndex({self.n_nodes:,} nodes, {self.metric!r})"
+
+    @property
+    def nodes(self) -> np.ndarray:
+        """Names of the nodes, or their positions if they have none, shape (n_nodes,)."""
+        return self._state[1].names
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes that can be found."""
+        return len(self._state[1])
+
+    def query(
+        self,
+        X_new: Any,
+        k: int = 10,
+        candidates: Any = None,
+        exclude: Any = None,
+        radius: float | None = None,
+        n_threads: int = 1,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k nearest nodes of each row, nearest first.
+
+        The search is exact. Scores that differ by less than 2^-40 of the median squared length of the nodes tie, as in
+        `link_auc` and `connect`; of tied nodes, the one with the lower position comes first. Under a metric with
+        score="similarity", the most similar nodes are found, most similar first.
 
         Parameters
         ----------
-        X_new : Network, or attribute rows, sparse or dense, in the form that the metric takes
+        X_new : Network, or feature rows, sparse or dense, one or many
         k : int, default 10
+        candidates : names, positions or mask, optional
+            Nodes that can be found; all by default.
+        exclude : names, positions or mask; or one such list per row; or sparse array of shape (n_rows, n_nodes)
+            Nodes that must not be found, such as known links.
+        radius : float, optional
+            Largest distance, or smallest similarity, of a node that is found.
         n_threads : int, default 1
             Results do not depend on it.
+
+        Returns
+        -------
+        nodes : int64 array, shape (n_rows, k)
+            Positions; -1 where fewer than k nodes are found because of `candidates`, `exclude` or `radius`.
+        values : float64 array, shape (n_rows, k)
+            Squared distances, or similarities 2 x'Mc; nan where there is no node.
         """
-        rows = self.metric.attributes(X_new, "X_new")
-        self._check_k(k, self.n_nodes)
-        return self._nodes.nearest(rows, k, np.full(rows.shape[0], -1), n_threads)
+        rows = self.metric.rows(X_new, "X_new")
+        segments, names = self._state
+        _check_k(k, len(names))
+        warn_of_blank(blank_rows(self.metric, rows))
+        is_hidden = None if candidates is None else ~names.mask(candidates, "candidates")
+        lists = None if exclude is None else names.lists(exclude, rows.shape[0], "exclude")
+        if exclude is not None and lists is None:
+            excluded = names.mask(exclude, "exclude")
+            is_hidden = excluded if is_hidden is None else is_hidden | excluded
+        nodes, values = segments.nearest(rows, int(k), is_hidden, lists, n_threads)
+        if radius is not None:
+            self._check_radius(radius)
+            is_out = values < radius if self.metric.ranks_by_similarity else values > radius
+            nodes[is_out], values[is_out] = -1, np.nan
+        return nodes, values
+
+    def _check_radius(self, radius: Any) -> None:
+        if not self.metric.ranks_by_similarity and radius != 0:
+            check_number("radius", radius)
+        elif not (is_whole(radius) or isinstance(radius, (float, np.floating))) or not np.isfinite(radius):
+            raise ValueError(f"radius must be a finite number, got {radius!r}.")
 
     def neighbours(self, k: int, n_threads: int = 1) -> np.ndarray:
-        """Return the k nearest, or most similar, other nodes of every node, shape (n_nodes, k), nearest first."""
-        self._check_k(k, self.n_nodes - 1)
-        return self._nodes.nearest(self._nodes.rows, k, np.arange(self.n_nodes), n_threads)[0]
+        """Return the positions of the k nearest other nodes of every node, shape (n_nodes, k), nearest first."""
+        segments, names = self._state
+        _check_k(k, len(names) - 1)
+        itself = np.arange(len(names) + 1), np.arange(len(names))
+        return segments.nearest(segments.rows(), int(k), None, itself, n_threads)[0]
 
-    def _check_k(self, k: int, n_nodes: int) -> None:
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n_nodes:
+    def add(self, nodes_or_rows: Any, nodes: Sequence[str] | np.ndarray | None = None) -> None:
+        """Add nodes after those that are in the index.
+
+        Parameters
+        ----------
+        nodes_or_rows : Network, or feature rows, sparse or dense, one or many
+        nodes : sequence of str or int, optional
+            Names of the new nodes, if rows are given and the nodes of the index have names.
+        """
+        rows = self.metric.rows(nodes_or_rows, "rows")
+        if isinstance(nodes_or_rows, Network) and nodes is None and nodes_or_rows.has_node_names:
+            nodes = nodes_or_rows.nodes
+        added = Segments.of(NodeScores(self.metric, rows))
+        with self._lock:
+            segments, names = self._state
+            self._state = segments.plus(added), _with_names(names, nodes, rows.shape[0])
+
+    def remove(self, nodes: Any) -> None:
+        """Remove nodes, given by names, positions or a mask; the positions of those after them decrease."""
+        with self._lock:
+            segments, names = self._state
+            is_left = ~names.mask(nodes, "nodes")
+            left = names.names[is_left] if names.are_names else np.arange(int(is_left.sum()))
+            self._state = segments.without(~is_left), NodeNames(left, names.are_names)
+
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write the index to an HDF5 file, which appears complete or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+        overwrite : bool, default False
+            Whether a file that exists may be replaced.
+        """
+        from fastspml.ranking.index_files import write_index
+
+        segments, names = self._state
+        write_index(path, self.metric, segments.merged(), names, overwrite)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], mapped: bool = True, verify: bool | None = None) -> LinkIndex:
+        """Read an index from a file of `save`.
+
+        Parameters
+        ----------
+        path : str or path
+        mapped : bool, default True
+            Whether features stay in the file, so that several processes share the memory. The file must then not be
+            changed while the index is in use.
+        verify : bool, optional
+            Whether checksums are compared; by default unless mapped, because that reads the whole file. Indices are
+            checked in any case.
+        """
+        from fastspml.ranking.index_files import read_index
+
+        index = cls.__new__(cls)
+        index.metric, scores, names = read_index(path, mapped, verify)
+        index._start(Segments.of(scores), names)
+        return index
+
+
+def _check_k(k: Any, n_nodes: int) -> None:
+    if not is_whole(k) or not 1 <= k <= n_nodes:
+        raise ValueError(f"k must be an integer from 1 to the number of nodes that can be found, {n_nodes}; got {k!r}.")
+
+
+def _with_names(names: NodeNames, added: Any, n_added: int) -> NodeNames:
+    """Return the names of an index with those of added nodes."""
+    are_names = names.are_names if len(names) else added is not None
+    if are_names and added is None:
+        raise ValueError(
+            f"the nodes of the index have names; pass nodes= with a name for each of the {n_added} new ones."
+        )
+    if not are_names:
+        if added is not None:
             raise ValueError(
-                f"k must be an integer from 1 to the number of nodes that can be found, {n_nodes}; got {k!r}."
+                "the nodes of the index have no names, so new ones cannot have any; pass rows without nodes=."
             )
+        return NodeNames(np.arange(len(names) + n_added), False)
+    labels = Network(sparse.csr_array((n_added, 0)), nodes=added).nodes  # refuses names that are not distinct
+    if not len(names):
+        return NodeNames(labels, True)
+    if (labels.dtype.kind in "iu") != (names.names.dtype.kind in "iu"):
+        raise TypeError("the names of all nodes must be strings, or all must be whole numbers.")
+    known = [name for name in labels.tolist() if name in names]
+    if known:
+        raise ValueError(f"{known[0]!r} is in the index already; remove it first.")
+    return NodeNames(np.concatenate([names.names, labels]), True)
 
 
-def connect(metric: Metric, network: Network, k: int, n_threads: int = 1) -> sparse.csr_array:
+def connect(model: Metric | Any, network: Network, k: int, n_threads: int = 1) -> sparse.csr_array:
     """Return C(X, M) of the paper: every node linked to its k nearest, as a CSR array of booleans.
 
-    Under a metric with score="similarity" every node is linked to the k most similar ones.
+    Ties are broken as in `LinkIndex.query`. Under a metric with score="similarity", every node is linked to the k most
+    similar ones.
+
+    Parameters
+    ----------
+    model : Metric, or a fitted model
+    network : Network
+    k : int
+    n_threads : int, default 1
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> network = fs.Network([[1, 0], [2, 0], [9, 0]])
+    >>> fs.connect(fs.Metric.identity(2), network, k=1).toarray().astype(int).tolist()
+    [[0, 1, 0], [1, 0, 0], [0, 1, 0]]
     """
+    check_network(network, "connect")
+    metric = metric_of(model, network, "connect")
     nodes = np.sort(LinkIndex(metric, network).neighbours(k, n_threads), axis=1)
     n_nodes = network.n_nodes
     links = csr_from_parts(
@@ -79,18 +271,18 @@ def connect(metric: Metric, network: Network, k: int, n_threads: int = 1) -> spa
 def rank_tasks(model: Any, networks: Sequence[Network], X_new: Any) -> np.ndarray:
     """Return how well each new node fits each task, shape (n_rows, n_tasks), from 0 to 1; larger fits better.
 
-    A node fits a task as well as the share of the task's links that are longer than the node's distance to the nearest
-    node that links to others. For the paper's social circles, where only the ego links, that compares the newcomer's
-    distance from the ego with those of the circle's members. Under a metric with score="similarity", links that are
-    less similar take the place of longer ones.
+    The fit is the share of the task's links that are longer than the distance of the new node to the nearest node with
+    outgoing links. In the paper's social circles only the ego has links, so this compares the distance between newcomer
+    and ego with those between members and ego. Under a metric with score="similarity", it is the share of links that
+    are less similar.
     """
     fits = []
     for q, network in enumerate(networks):
-        metric = metric_of(model, q)
-        rows = metric.attributes(network)
+        metric = metric_of(model, q, "rank_tasks")
+        rows = metric.rows(network)
         adjacency = network.adjacency
         if adjacency.nnz == 0:
-            raise ValueError(f"{network.name!r} has no links, so nothing can be compared with them.")
+            raise ValueError(f"{network.name!r} has no links to compare a new node with; leave this task out.")
         sources = np.repeat(np.arange(network.n_nodes), network.degrees)
         linking = LinkIndex(metric, network.subset(np.flatnonzero(network.degrees)))
         nearest = linking.query(X_new, k=1)[1][:, 0]

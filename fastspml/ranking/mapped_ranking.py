@@ -1,7 +1,7 @@
-"""How well links are ranked in a network larger than memory: its rows are scanned in blocks, many queries at a time.
+"""Measures of rankings in a network larger than memory: rows are scanned in blocks, for many queries at a time.
 
-`scoring.NodeScores` turns a network into an index, which is a copy of it; here a node's attributes are read where they
-lie. Both give the same values, bit for bit with a diagonal or factored metric.
+`scores.NodeScores` copies a network into an inverted index; here features are read from the mapped file. Both give the
+same values, bit for bit with a diagonal or factored metric.
 """
 
 from __future__ import annotations
@@ -12,26 +12,37 @@ from scipy import sparse
 from fastspml.kernels import scanning, scoring
 from fastspml.metric import Metric
 from fastspml.network import Network
-from fastspml.ranking.scores import BLOCK_BYTES, embed, on_threads, ranked_norms, sparse_product
+from fastspml.ranking.scores import (
+    BLOCK_BYTES,
+    MEASURES,
+    embed,
+    node_sizes,
+    on_threads,
+    ranked_norms,
+    sparse_product,
+    tie_shift,
+)
 from fastspml.sparse.csr import as_kernel_csr
 from fastspml.sparse.mapped import row_ranges, rows_between, take_rows
 
-MOST_QUERIES = 64  # of a scan; more are not scored faster, as each row's words are in the cache by then
+MOST_QUERIES = 64  # per scan; a row is in the cache after the first, so more do not pay
 
 
 def link_quality(
     metric: Metric, network: Network, nodes: np.ndarray, is_candidate: np.ndarray, k: int, n_threads: int = 1
 ) -> np.ndarray:
-    """Return how well each node's links are ranked, shape (len(nodes), 4), as the kernel of that name has it."""
-    rows = metric.attributes(network)
-    norms = np.concatenate([ranked_norms(metric, rows_between(rows, *piece)) for piece in row_ranges(rows.indptr)])
-    quality = np.empty((len(nodes), 4))
+    """Return the MEASURES of each node's ranking, shape (len(nodes), 6)."""
+    rows = metric.rows(network)
+    pieces = [rows_between(rows, *piece) for piece in row_ranges(rows.indptr)]
+    norms = np.concatenate([ranked_norms(metric, piece) for piece in pieces])
+    shift = tie_shift(np.concatenate([node_sizes(metric, piece) for piece in pieces]))
+    quality = np.empty((len(nodes), len(MEASURES)))
     size = int(np.clip(BLOCK_BYTES // (8 * max(1, network.n_features + metric.rank)), 1, MOST_QUERIES))
 
     def rank(part: slice) -> None:
         for start in range(part.start, part.stop, size):
             block = slice(start, min(start + size, part.stop))
-            quality[block] = _scan(metric, rows, norms, nodes[block], network.adjacency, is_candidate, k)
+            quality[block] = _scan(metric, rows, norms, shift, nodes[block], network.adjacency, is_candidate, k)
 
     on_threads(rank, len(nodes), n_threads)
     return quality
@@ -41,12 +52,13 @@ def _scan(
     metric: Metric,
     rows: sparse.csr_array,
     norms: np.ndarray,
+    shift: float,
     nodes: np.ndarray,
     adjacency: sparse.csr_array,
     is_candidate: np.ndarray,
     k: int,
 ) -> np.ndarray:
-    """Return the quality of a few nodes from one scan over the rows of all."""
+    """Return the measures of a few nodes from one scan over the rows of all nodes."""
     adj_indptr, adj_indices, _ = as_kernel_csr(adjacency)
     positions = nodes.astype(np.int64)
     table = _table(metric, take_rows(rows, positions))
@@ -59,7 +71,7 @@ def _scan(
     positives = np.empty(len(linked))
     linked_rows = take_rows(rows, linked)
     scanning.score_links(
-        *as_kernel_csr(linked_rows), embed(metric, linked_rows), norms[linked], table, starts, scores, positives
+        *as_kernel_csr(linked_rows), embed(metric, linked_rows), norms[linked], table, starts, scores, positives, shift
     )
     for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         positives[start:end].sort()
@@ -72,10 +84,10 @@ def _scan(
         block = rows_between(rows, first, last)
         scanning.count_negatives(
             *as_kernel_csr(block), embed(metric, block), norms[first:last], np.uint64(first), table, nodes, adj_indptr,
-            adj_indices, is_candidate, positives, starts, scores, next_links, passed, ties, n_negative,
+            adj_indices, is_candidate, positives, starts, scores, next_links, passed, ties, n_negative, shift,
         )  # fmt: skip
 
-    quality = np.full((len(nodes), 4), np.nan)
+    quality = np.full((len(nodes), len(MEASURES)), np.nan)
     for query, (start, end) in enumerate(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)):
         if end > start and n_negative[query]:
             n_nearer = np.cumsum(passed[start + query : end + query])
@@ -86,7 +98,7 @@ def _scan(
 
 
 def _table(metric: Metric, queries: sparse.csr_array) -> np.ndarray:
-    """Return what rows are multiplied with to be scored, a column for each query, as the kernels take it."""
+    """Return the table of `scanning.score_for_all`, a column for each query."""
     if metric.form == "full":
         products = metric.product(queries)
     else:

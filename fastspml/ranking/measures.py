@@ -1,29 +1,57 @@
-"""How well links of unseen nodes are ranked: AUC, average precision, reciprocal rank and hits, node by node."""
+"""Measures of how well the links of nodes are ranked, node by node: AUC, average precision, nDCG and others."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from scipy import sparse
 
 from fastspml.checks import check_positive_integer
 from fastspml.kernels import scoring
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.ranking import mapped_ranking
-from fastspml.ranking.scores import NodeScores, blocks
+from fastspml.ranking.scores import MEASURES, NodeScores, blocks
 from fastspml.sparse.csr import as_kernel_csr
+from fastspml.sparse.mapped import take_rows
 
 
-def metric_of(model: Any, task: Network | int | str = 0) -> Metric:
-    """Return the metric that a model has for a task; a metric is its own for all tasks."""
-    return model if isinstance(model, Metric) else model.metric_for(task)
+def metric_of(model: Any, task: Network | int | str = 0, caller: str = "this function") -> Metric:
+    """Return the metric that a model has for a task; a Metric is returned as it is.
+
+    Parameters
+    ----------
+    model : Metric, or a fitted model
+    task : Network, int or str, default 0
+        A task, given by its network, its position or its name.
+    caller : str
+        Who needs the metric, for the error message.
+    """
+    if isinstance(model, Metric):
+        return model
+    if isinstance(model, type) or not hasattr(model, "metric_for"):
+        raise TypeError(f"{caller} needs a Metric or a fitted model, got {type_name(model)}.")
+    return model.metric_for(task)
+
+
+def type_name(value: Any) -> str:
+    """Return the type of a value as an error message names it: with its module, unless that is builtins."""
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def check_network(network: Any, caller: str) -> None:
+    """Refuse what is not a Network."""
+    if not isinstance(network, Network):
+        raise TypeError(f"{caller} needs a Network, got {type_name(network)}.")
 
 
 def learned_metrics(model: Any) -> list[tuple[str, Metric]]:
-    """Return the metrics that a model consists of, under the names that a reader knows them by."""
+    """Return the metrics that a model consists of, each with the name of its task, "common" or "all tasks"."""
     if hasattr(model, "common_metric_"):
         return [("common", model.common_metric_), *zip(model.task_names_, model.task_metrics_, strict=True)]
     if len(getattr(model, "task_names_", ())) == 1:
@@ -32,91 +60,210 @@ def learned_metrics(model: Any) -> list[tuple[str, Metric]]:
 
 
 class Scorer(Protocol):
-    """What can rank nodes without being a metric: a baseline, or a model of your own."""
+    """An object that scores candidate links without a metric: a baseline, or a model of your own."""
 
     def scores(self, network: Network, nodes: np.ndarray) -> np.ndarray:
-        """Return how likely each of the nodes is linked to every node, shape (len(nodes), n_nodes); larger is more."""
+        """Return how likely each of the nodes links to every node, shape (len(nodes), n_nodes); larger is likelier."""
 
 
 @dataclass(frozen=True)
 class LinkQuality:
-    """How well each node's links are ranked; arrays with one value per node, nan where it is undefined.
+    """Quality of the rankings of nodes: arrays with one value per node, nan where undefined.
 
-    A node needs a link and a non-link among the candidates. Ties count half, in all measures but the average precision,
-    where tied nodes are found together.
+    The measures of a node are defined if it has a link and a non-link among the candidates. They are means over all
+    orders of tied candidates, except that a tie counts half in the ranks of `reciprocal_rank` and `hits`, and that
+    `average_precision` takes tied candidates together.
+
+    Attributes
+    ----------
+    auc : probability that a link of the node is ranked before a non-link
+    average_precision : mean over the links of the precision at their ranks
+    reciprocal_rank : mean over the links of 1 / rank, each ranked among the non-links
+    hits : share of the links whose rank among the non-links is at most k
+    recall : share of the links that are among the first k candidates
+    ndcg : normalized discounted cumulative gain of the first k candidates
+    is_blank : bool array
+        Nodes without a feature that has weight in the metric: their rankings ignore the node.
+    k : int
+        Length of the list that `hits`, `recall` and `ndcg` refer to.
+    to_seen, to_unseen : LinkQuality or None
+        The same for links to seen, and to unseen, candidates alone, if `seen` was given.
     """
 
     auc: np.ndarray
     average_precision: np.ndarray
-    reciprocal_rank: np.ndarray  # mean over the node's links of 1 / rank, each ranked among the non-links
-    hits: np.ndarray  # share of the node's links whose rank among the non-links is at most k
+    reciprocal_rank: np.ndarray
+    hits: np.ndarray
+    recall: np.ndarray
+    ndcg: np.ndarray
+    is_blank: np.ndarray
+    k: int = 10
+    to_seen: LinkQuality | None = None
+    to_unseen: LinkQuality | None = None
 
     @property
     def n_defined(self) -> int:
-        """Number of nodes for which the measures are defined."""
+        """Number of nodes whose measures are defined."""
         return int(np.count_nonzero(~np.isnan(self.auc)))
 
+    def values(self) -> dict[str, np.ndarray]:
+        """Return the values of each measure, one per node."""
+        return {name: getattr(self, name) for name in MEASURES}
+
     def means(self) -> dict[str, float]:
-        """Return the mean of each measure over the nodes where it is defined; nan if there is none."""
-        defined = ~np.isnan(self.auc)
-        return {
-            name: float(values[defined].mean()) if defined.any() else float("nan")
-            for name, values in vars(self).items()
-        }
+        """Return the mean of each measure over the nodes where it is defined; nan if there is no such node."""
+        values = self._defined_values()
+        means = values.mean(axis=0) if len(values) else np.full(len(MEASURES), np.nan)
+        return dict(zip(MEASURES, means.tolist(), strict=True))
+
+    def intervals(self, level: float = 0.95, seed: int = 0, n_resamples: int = 1000) -> dict[str, tuple[float, float]]:
+        """Return a confidence interval of each mean, from a bootstrap over nodes (percentile method).
+
+        Parameters
+        ----------
+        level : float, default 0.95
+            Coverage of the intervals.
+        seed : int, default 0
+        n_resamples : int, default 1000
+
+        Returns
+        -------
+        dict of measure to (lower, upper); nan if no node is defined
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> network = fs.synthetic_networks(n_tasks=1, n_nodes=100, n_features=50, words_per_node=8)[0]
+        >>> quality = fs.link_quality(fs.Metric.identity(50), network, range(100))
+        >>> lower, upper = quality.intervals()["auc"]
+        >>> lower < quality.means()["auc"] < upper
+        True
+        """
+        if not isinstance(level, (float, np.floating)) or not 0.0 < level < 1.0:
+            raise ValueError(f"level must be a number between 0 and 1, got {level!r}.")
+        check_positive_integer("n_resamples", n_resamples)
+        values = self._defined_values()
+        if len(values) == 0:
+            return dict.fromkeys(MEASURES, (float("nan"), float("nan")))
+        rng = np.random.default_rng(seed)
+        means = [values[rng.integers(0, len(values), len(values))].mean(axis=0) for _ in range(n_resamples)]
+        bounds = np.quantile(means, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
+        return {name: (low, high) for name, low, high in zip(MEASURES, *bounds.tolist(), strict=True)}
+
+    def _defined_values(self) -> np.ndarray:
+        """Return all measures of the nodes where they are defined, shape (n_defined, 6)."""
+        values = np.column_stack(list(self.values().values()))
+        return values[~np.isnan(self.auc)]
 
 
 class HiddenLinks:
-    """The links of nodes that are to be predicted, ready to be ranked by any number of scorers.
+    """The links of nodes whose candidates are ranked, by any number of scorers.
 
     Parameters are those of `link_quality`.
     """
 
-    def __init__(self, network: Network, nodes: Any, candidates: Any = None) -> None:
+    def __init__(self, network: Network, nodes: Any, candidates: Any = None, seen: Any = None) -> None:
         self.network = network
         self.nodes = network.positions(nodes).astype(np.uint64)
-        self._is_candidate = np.ones(network.n_nodes, dtype=bool)
-        if candidates is not None:
-            self._is_candidate[:] = False
-            self._is_candidate[network.positions(candidates)] = True
+        self._is_candidate = np.ones(network.n_nodes, dtype=bool) if candidates is None else _mask(network, candidates)
+        self._is_seen = None if seen is None else _mask(network, seen)
         self._scores: NodeScores | None = None
 
     def quality(self, scorer: Metric | Scorer | Any, k: int = 10, n_threads: int = 1) -> LinkQuality:
-        """Rank all candidates for each of the nodes, and compare with the node's links."""
+        """Rank all candidates for each of the nodes, and compare with the links of the node."""
         check_positive_integer("k", k)
-        has_metric = isinstance(scorer, Metric) or hasattr(scorer, "metric_for")
-        if has_metric and self.network.is_mapped:
-            metric = metric_of(scorer, self.network)
-            quality = mapped_ranking.link_quality(metric, self.network, self.nodes, self._is_candidate, k, n_threads)
-        elif has_metric:
-            metric, scores = metric_of(scorer, self.network), self._scores
-            # The inverted index does not depend on the metric's numbers, so it is built once.
-            scores = scores.under(metric) if scores and scores.fits(metric) else NodeScores(metric, self.network)
-            self._scores = scores
-            quality = scores.link_quality(self.nodes, self.network.adjacency, self._is_candidate, k, n_threads)
-        elif hasattr(scorer, "scores"):
-            quality = self._quality_of_scores(scorer, k)
-        else:
+        if isinstance(scorer, type) or not (isinstance(scorer, Metric) or _has_metric(scorer) or _has_scores(scorer)):
             raise TypeError(
-                f"scorer must be a Metric, a fitted model or have a method scores; got {type(scorer).__name__}."
+                f"scorer must be a Metric, a fitted model or have a method scores; got {type_name(scorer)}."
             )
-        return LinkQuality(*quality.T)
+        metric = metric_of(scorer, self.network) if isinstance(scorer, Metric) or _has_metric(scorer) else None
 
-    def _quality_of_scores(self, scorer: Scorer, k: int) -> np.ndarray:
-        """Return the quality of a scorer that hands out scores of its own, block by block; larger ones are nearer."""
+        def rank(is_candidate: np.ndarray) -> LinkQuality:
+            if metric is not None:
+                values = self._rank_by_metric(metric, is_candidate, k, n_threads)
+            else:
+                values = self._rank_by_scores(scorer, is_candidate, k)  # type: ignore[arg-type]
+            is_blank = blank_rows(metric, take_rows(self.network.features, self.nodes.astype(np.int64)))
+            return LinkQuality(**dict(zip(MEASURES, values.T, strict=True)), is_blank=is_blank, k=int(k))
+
+        quality = rank(self._is_candidate)
+        if self._is_seen is None:
+            return quality
+        to_seen, to_unseen = rank(self._is_candidate & self._is_seen), rank(self._is_candidate & ~self._is_seen)
+        return replace(quality, to_seen=to_seen, to_unseen=to_unseen)
+
+    def _rank_by_metric(self, metric: Metric, is_candidate: np.ndarray, k: int, n_threads: int) -> np.ndarray:
+        network, scores = self.network, self._scores
+        if network.is_mapped:
+            return mapped_ranking.link_quality(metric, network, self.nodes, is_candidate, k, n_threads)
+        if scores is None or not scores.fits(metric):
+            scores = NodeScores(metric, network)
+        elif scores.metric is not metric:  # the inverted index does not depend on the metric, so it is built once
+            scores = scores.under(metric)
+        self._scores = scores
+        return scores.link_quality(self.nodes, network.adjacency, is_candidate, k, n_threads)
+
+    def _rank_by_scores(self, scorer: Scorer, is_candidate: np.ndarray, k: int) -> np.ndarray:
+        """Return the measures of a scorer without a metric, block by block."""
         adj_indptr, adj_indices, _ = as_kernel_csr(self.network.adjacency)
-        quality = np.empty((len(self.nodes), 4))
+        quality = np.empty((len(self.nodes), len(MEASURES)))
         for block in blocks(np.arange(len(self.nodes)), self.network.n_nodes):
             nodes, filled = self.nodes[block], quality[block[0] : block[-1] + 1]
-            scores = np.asarray(scorer.scores(self.network, nodes.astype(np.int64)), dtype=np.float64)
-            if scores.shape != (len(nodes), self.network.n_nodes):
-                raise ValueError(
-                    f"{type(scorer).__name__}.scores returned shape {scores.shape}; a row per node and a column per "
-                    f"candidate, {(len(nodes), self.network.n_nodes)}, was expected."
-                )
+            scores = scores_of(scorer, self.network, nodes.astype(np.int64))
             scoring.link_quality(
-                -np.ascontiguousarray(scores), nodes, adj_indptr, adj_indices, self._is_candidate, k, filled
-            )
+                -np.ascontiguousarray(scores), nodes, adj_indptr, adj_indices, is_candidate, k, filled
+            )  # fmt: skip
         return quality
+
+
+def scores_of(scorer: Scorer, network: Network, nodes: np.ndarray) -> np.ndarray:
+    """Return the scores of a scorer as float64; refuse another shape than (len(nodes), n_nodes)."""
+    scores = np.asarray(scorer.scores(network, nodes), dtype=np.float64)
+    if scores.shape != (len(nodes), network.n_nodes):
+        raise ValueError(
+            f"{type(scorer).__name__}.scores returned shape {scores.shape}; a row per node and a column per "
+            f"candidate, {(len(nodes), network.n_nodes)}, was expected."
+        )
+    return scores
+
+
+def blank_rows(metric: Metric | None, rows: sparse.csr_array) -> np.ndarray:
+    """Tell which rows have no feature with weight in the metric, shape (n_rows,); without a metric, which are empty.
+
+    Rows are counts or weighted, as the metric takes them. What such a row is compared with is the length of the
+    candidates alone.
+    """
+    is_known = np.ones(rows.shape[1], dtype=bool) if metric is None else metric.diagonal_entries != 0.0
+    if metric is not None and metric.takes_counts and getattr(metric.weighting, "idf_", None) is not None:
+        is_known &= metric.weighting.idf_ != 0.0  # type: ignore[union-attr]
+    n_known = np.concatenate([[0], np.cumsum(is_known[rows.indices])])[rows.indptr]
+    return np.diff(n_known) == 0
+
+
+def warn_of_blank(is_blank: np.ndarray, stacklevel: int = 3) -> None:
+    """Warn that some rows are ranked without regard to their features."""
+    n_blank = int(np.count_nonzero(is_blank))
+    if n_blank:
+        warnings.warn(
+            f"{n_blank} of {len(is_blank)} nodes have no feature that the metric knows; their rankings are the same "
+            "for any such node and say nothing about it.",
+            stacklevel=stacklevel,
+        )
+
+
+def _has_metric(scorer: Any) -> bool:
+    return hasattr(scorer, "metric_for")
+
+
+def _has_scores(scorer: Any) -> bool:
+    return hasattr(scorer, "scores")
+
+
+def _mask(network: Network, nodes: Any) -> np.ndarray:
+    """Return nodes, given as positions or a mask, as a mask."""
+    mask = np.zeros(network.n_nodes, dtype=bool)
+    mask[network.positions(nodes)] = True
+    return mask
 
 
 def link_quality(
@@ -126,47 +273,88 @@ def link_quality(
     candidates: Any = None,
     k: int = 10,
     n_threads: int = 1,
+    seen: Any = None,
 ) -> LinkQuality:
-    """Rank all candidates for each of the nodes, and compare with the node's links as they are stored.
+    """Rank all candidates for each of the nodes, and compare the ranking with the links of the node.
+
+    Nodes without a feature that the metric knows are flagged in `LinkQuality.is_blank`, with a warning.
 
     Parameters
     ----------
-    scorer : Metric, a fitted SPML, MTSPML or baseline, or any `Scorer`; the network's name tells the task
+    scorer : Metric, a fitted SPML, MTSPML or baseline, or any `Scorer`
+        A model of several tasks uses the task that has the name of the network.
     network : Network
-        Holds the attributes of all nodes, hidden ones included, and the true links.
+        Features of all nodes, hidden ones included, and the true links.
     nodes : positions or mask
-        Whose links are predicted.
+        Nodes whose links are predicted. The links of node i are row i of the adjacency.
     candidates : positions or mask, optional
         Nodes that may be linked to; all by default. A node is never its own candidate.
-    k : int
-        For hits at k.
-    n_threads : int
-        Nodes are shared out to so many threads, for a metric; no value depends on it.
+    k : int, default 10
+        Length of the list for `hits`, `recall` and `ndcg`.
+    n_threads : int, default 1
+        Threads, if the scorer has a metric. Results do not depend on it.
+    seen : positions or mask, optional
+        Nodes that the model was trained on, such as ``split.train_nodes``. The result then also has `to_seen` and
+        `to_unseen`: the measures of links to seen candidates ranked among seen candidates, and likewise for unseen.
+
+    Returns
+    -------
+    LinkQuality
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> network = fs.Network([[1, 0], [1, 0], [0, 1]], [[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+    >>> quality = fs.link_quality(fs.Metric.identity(2), network, [0, 1])
+    >>> quality.auc.tolist()
+    [1.0, 1.0]
+    >>> quality.means()["recall"]
+    1.0
     """
-    return HiddenLinks(network, nodes, candidates).quality(scorer, k, n_threads)
+    check_network(network, "link_quality")
+    quality = HiddenLinks(network, nodes, candidates, seen).quality(scorer, k, n_threads)
+    warn_of_blank(quality.is_blank)
+    return quality
 
 
 def link_auc(
     scorer: Metric | Scorer | Any, network: Network, nodes: Any, candidates: Any = None, n_threads: int = 1
 ) -> np.ndarray:
-    """Return one AUC per node: the chance that a link of the node is ranked before a non-link; ties count half.
+    """Return one AUC per node: the probability that a link of the node is ranked before a non-link; ties count half.
 
-    See `link_quality` for the arguments. nan where a node has no link, or no non-link, among the candidates.
+    Parameters are those of `link_quality`.
+
+    Returns
+    -------
+    array, shape (len(nodes),)
+        nan if a node has no link, or no non-link, among the candidates.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> network = fs.Network([[1, 0], [1, 0], [0, 1]], [[0, 1, 0], [0, 0, 1], [0, 0, 0]])
+    >>> fs.link_auc(fs.Metric.identity(2), network, [0, 1, 2]).tolist()
+    [1.0, 0.0, nan]
     """
-    return link_quality(scorer, network, nodes, candidates, n_threads=n_threads).auc
+    check_network(network, "link_auc")
+    quality = HiddenLinks(network, nodes, candidates).quality(scorer, n_threads=n_threads)
+    warn_of_blank(quality.is_blank)
+    return quality.auc
 
 
 def hidden_quality(
     model: Any, networks: Sequence[Network], names: Sequence[str] | None = None, k: int = 10
 ) -> list[tuple[Network, np.ndarray, LinkQuality]]:
-    """Score exactly the nodes that were hidden when a model was trained, or those of them that are named.
+    """Evaluate a model on the nodes that were hidden when it was trained, or on those of them that are named.
 
-    Returns, per task, the network, the positions of the nodes, and how well their links are ranked. A node that was
-    trained on is refused.
+    Returns
+    -------
+    list, one entry per task, of the network, the positions of the nodes, and the quality of their rankings
+        A node that the model was trained on is refused.
     """
     if not hasattr(model, "hidden_nodes_"):
         raise ValueError(
-            "no nodes were hidden when this model was trained, so all would be trained on; train with test_size."
+            "no nodes were hidden when this model was trained, so none is left to evaluate it on; train with test_size."
         )
     sizes = [network.n_nodes for network in networks]
     if sizes != list(model.n_nodes_):
@@ -174,19 +362,23 @@ def hidden_quality(
             f"the model was trained on networks of {', '.join(map(str, model.n_nodes_))} nodes, these have "
             f"{', '.join(map(str, sizes))}; evaluate on the networks that it was trained on."
         )
+    known = {str(name) for network in networks for name in network.nodes.tolist()} if names is not None else set()
+    unknown = [name for name in names or () if name not in known]
+    if unknown:
+        raise ValueError(f"no network has a node called {unknown[0]!r}; check its spelling.")
     results = []
     for q, (network, hidden) in enumerate(zip(networks, model.hidden_nodes_, strict=True)):
         nodes = hidden if names is None else _hidden_by_name(network, hidden, names)
-        results.append((network, nodes, link_quality(metric_of(model, q), network, nodes, k=k)))
+        results.append((network, nodes, HiddenLinks(network, nodes).quality(metric_of(model, q), k)))
     return results
 
 
 def _hidden_by_name(network: Network, hidden: np.ndarray, names: Sequence[str]) -> np.ndarray:
     known = {str(name): i for i, name in enumerate(network.nodes.tolist())}
-    asked = [known[name] for name in names if name in known]
-    trained_on = sorted(set(asked) - set(hidden.tolist()))
+    nodes = [known[name] for name in names if name in known]
+    trained_on = sorted(set(nodes) - set(hidden.tolist()))
     if trained_on:
         raise ValueError(
             f"{network.nodes[trained_on[0]]} of {network.name!r} was trained on; only hidden nodes can be scored."
         )
-    return np.array(asked, dtype=np.int64)
+    return np.array(nodes, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Scores of all nodes of a network for given queries under a metric: what ranking, AUC and the objective stand on."""
+"""Scores of all nodes of a network for queries under a metric: the basis of rankings, measures and the objective."""
 
 from __future__ import annotations
 
@@ -6,164 +6,292 @@ import copy
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from fastspml.checks import check_positive_integer
-from fastspml.kernels import scoring, search
+from fastspml.kernels import scoring, search, ties
 from fastspml.metric import Metric
 from fastspml.metric.diagonal_metric import weighted_rows, weighted_sqnorms
 from fastspml.network import Network
 from fastspml.sparse.csr import as_kernel_csr, freeze
 from fastspml.sparse.mapped import rows_between
 
-# Dense scores held at a time; bounds the memory of everything that ranks.
+# Measures of a ranking, in the order in which kernels fill them.
+MEASURES = ("auc", "average_precision", "reciprocal_rank", "hits", "recall", "ndcg")
+
+# Bytes of dense scores held at a time; bounds the memory of everything that ranks.
 BLOCK_BYTES = 32 * 2**20
 
-# What the words that a search leaves to its bounds may make up of all norms (measured: flat from .03 to .05).
+# Largest share of all norms that the features which a search leaves to its bounds make up (measured: flat from .03 to
+# .05).
 COMMON_SHARE = 0.04
 
-# Queries are shared out in parts: enough of them for threads to end together, each worth the memory set up for it.
+# Queries are divided into parts: enough of them for threads to end together, each large enough to pay for its memory.
 PARTS_PER_THREAD, SMALLEST_PART = 16, 64
+
+# Scores that differ by less than this share of the median squared length of the nodes tie: 2^-40, about 1e-12.
+TIE_BITS = 40
+
+
+class Nearest(NamedTuple):
+    """The nearest nodes of each query, nearest first; arrays of shape (n_queries, k)."""
+
+    nodes: np.ndarray  # positions; -1 where there are fewer than k nodes to be found
+    scores: np.ndarray  # what they are ranked by, smaller first; inf where there is no node
+    values: np.ndarray  # distances, or similarities if the metric ranks by that; nan where there is no node
 
 
 class NodeScores:
-    """Scores of all nodes for queries: what candidates are ranked by, smaller is nearer.
+    """Scores of nodes for queries: what candidates are ranked by, smallest first.
 
-    A score is the squared distance less the part d(x, 0) that depends on the query alone, or minus the similarity
-    2 x'My where the metric ranks by that. For a diagonal or factored metric the attributes are kept word by word (an
-    inverted index), so that a query looks only at the nodes that have a word in common with it. A factored metric also
-    needs the embeddings of all nodes. A score has the same bits whichever other queries are scored with it.
+    A score is the squared distance without the part d(x, 0) that depends on the query alone, or minus the similarity
+    2 x'My if the metric ranks by that. For a diagonal or factored metric, features are kept in an inverted index, so
+    that a query reads only the nodes that share a feature with it. A factored metric also needs the embeddings of all
+    nodes. The bits of a score do not depend on the other queries, nor on the other nodes.
+
+    Rankings use rounded scores (`ranked_scores`, `nearest`, `link_quality`): exact scores that are equal can differ in
+    their last bits, because the features that they are summed over differ. See `tie_shift`.
     """
 
-    def __init__(self, metric: Metric, network: Network) -> None:
+    def __init__(
+        self, metric: Metric, nodes: Network | sparse.csr_array, by_feature: sparse.csr_array | None = None
+    ) -> None:
+        """Index the nodes of a network, or weighted rows; `by_feature` is their transpose, if known."""
         self.metric = metric
-        self.rows = metric.attributes(network)
+        self.rows = metric.rows(nodes) if isinstance(nodes, Network) else nodes
         self.norms = ranked_norms(metric, self.rows)
         if metric.form != "full":
-            self._words = as_kernel_csr(self.rows.T.tocsr())
+            self.by_feature = self.rows.T.tocsr() if by_feature is None else by_feature
 
     def under(self, metric: Metric) -> NodeScores:
-        """Return the same nodes under another metric that `fits`."""
+        """Return the scores of the same nodes under another metric for which `fits` is true."""
         other = copy.copy(self)
-        for name in ("_embeddings", "_by_factor", "_searched"):
+        for name in ("_embeddings", "_by_factor", "searched", "sizes", "shift"):
             other.__dict__.pop(name, None)
         other.metric, other.norms = metric, ranked_norms(metric, self.rows)
         return other
 
     def fits(self, metric: Metric) -> bool:
-        """Tell whether `under` can be used for a metric: it compares the same attributes, and both are full or not."""
+        """Tell whether `under` accepts a metric: it compares the same rows, and both are full or neither is."""
         mine = self.metric
         return (mine.is_full, mine.takes_counts, mine.weighting) == (
             metric.is_full, metric.takes_counts, metric.weighting
         )  # fmt: skip
 
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.norms)
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """Sizes of the nodes, see `node_sizes`."""
+        return node_sizes(self.metric, self.rows)
+
+    @cached_property
+    def shift(self) -> float:
+        """What scores are rounded by, see `tie_shift`."""
+        return tie_shift(self.sizes)
+
     def scores(self, queries: sparse.csr_array) -> np.ndarray:
-        """Return scores of all nodes, shape (n_queries, n_nodes), for weighted query rows."""
+        """Return the scores of all nodes for weighted query rows, not rounded, shape (n_queries, n_nodes)."""
         if self.metric.form == "full":
             return self.norms - 2.0 * (self.rows @ self.metric.product(queries).T).T
-        scores = np.empty((queries.shape[0], len(self.norms)))
-        scoring.score_nodes(*as_kernel_csr(sparse_product(self.metric, queries)), *self._words, self.norms, scores)
+        scores = np.empty((queries.shape[0], self.n_nodes))
+        scoring.score_nodes(*as_kernel_csr(sparse_product(self.metric, queries)), *self._postings, self.norms, scores)
         if self.metric.form == "factored":
             scoring.subtract_embeddings(2.0 * embed(self.metric, queries), self._by_factor, scores)
         return scores
 
     @cached_property
+    def _postings(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The inverted index as kernels take it."""
+        return as_kernel_csr(self.by_feature)
+
+    @cached_property
     def _embeddings(self) -> np.ndarray:
-        """The embeddings of all nodes, shape (n, rank)."""
+        """Embeddings of all nodes, shape (n_nodes, rank)."""
         return freeze(embed(self.metric, self.rows))
 
     @cached_property
     def _by_factor(self) -> np.ndarray:
-        """The same, factor by factor, shape (rank, n)."""
+        """Embeddings of all nodes, shape (rank, n_nodes)."""
         return freeze(self._embeddings.T)
 
     def node_scores(self, nodes: np.ndarray) -> np.ndarray:
-        """Return scores of all nodes, shape (len(nodes), n_nodes), for nodes of the network itself."""
+        """Return `scores` for nodes of the network itself, not rounded, shape (len(nodes), n_nodes)."""
         return self.scores(self.rows[nodes])
 
-    def nearest(
-        self, queries: sparse.csr_array, k: int, excluded: np.ndarray, n_threads: int = 1
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the k nearest nodes of weighted query rows, but for one that each excludes, and their distances.
+    def ranked_scores(self, nodes: np.ndarray) -> np.ndarray:
+        """Return `node_scores` rounded, so that equal ones tie."""
+        return self._rounded(self.node_scores(nodes), self.shift)
 
-        Both have shape (n_queries, k). Where the metric ranks by similarity, the similarities are returned instead.
+    def _rounded(self, scores: np.ndarray, shift: float) -> np.ndarray:
+        scores = np.ascontiguousarray(scores)
+        ties.round_scores(scores.reshape(-1), shift)
+        return scores
+
+    def nearest(
+        self,
+        queries: sparse.csr_array,
+        k: int,
+        hidden: search.Hidden | None = None,
+        n_threads: int = 1,
+        shift: float | None = None,
+    ) -> Nearest:
+        """Return the k nearest nodes of weighted query rows.
+
+        Parameters
+        ----------
+        queries : csr_array, shape (n_queries, n_features)
+        k : int
+        hidden : Hidden, optional
+            Nodes that must not be found; see `hide`.
+        n_threads : int, default 1
+        shift : float, optional
+            What scores are rounded by, if these nodes are a part of all nodes.
         """
-        nodes = np.empty((queries.shape[0], k), dtype=np.int64)
-        values = np.empty(nodes.shape)
+        n_queries, shift = queries.shape[0], self.shift if shift is None else shift
+        hidden = hide(n_queries) if hidden is None else hidden
+        nodes, scores = np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k))
+        found = Nearest(nodes, scores, np.empty((n_queries, k)))
 
         def search_full(part: slice) -> None:
-            for block in blocks(np.arange(part.start, part.stop), len(self.norms)):
-                found, scores = nodes[block[0] : block[-1] + 1], self.scores(queries[block])
-                search.nearest(scores, excluded[block], found)
-                values[block] = self._values(queries[block], found, scores)
+            for block in blocks(np.arange(part.start, part.stop), self.n_nodes):
+                of_block = slice(int(block[0]), int(block[-1]) + 1)
+                exact = self.scores(queries[block])
+                search.nearest(self._rounded(exact.copy(), shift), hidden_from(hidden, of_block), nodes[of_block])
+                places = np.maximum(nodes[of_block], 0)
+                exact = np.take_along_axis(exact, places, axis=1)
+                scores[of_block] = self._rounded(exact, shift)
+                found.values[of_block] = self._values(queries[block], places, exact)
 
         def search_sparse(part: slice) -> None:
             rows = rows_between(queries, part.start, part.stop)
             search.search_nodes(
-                *as_kernel_csr(rows), embed(self.metric, rows), index, excluded[part], nodes[part], values[part]
-            )
+                *as_kernel_csr(rows), embed(self.metric, rows), index, hidden_from(hidden, part),
+                *(array[part] for array in found),
+            )  # fmt: skip
 
         if self.metric.form == "full":
-            on_threads(search_full, queries.shape[0], n_threads)
+            on_threads(search_full, n_queries, n_threads)
         else:
-            index = self._searched
-            on_threads(search_sparse, queries.shape[0], n_threads)
-        return nodes, values
+            index = self.searched._replace(shift=shift)
+            on_threads(search_sparse, n_queries, n_threads)
+        is_missing = nodes < 0
+        if is_missing.any():
+            scores[is_missing], found.values[is_missing] = np.inf, np.nan
+        return found
 
     def _values(self, queries: sparse.csr_array, found: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """Return the similarities, or else the distances, of the nodes that were found for each query."""
+        """Return the similarities, or else the distances, of the nodes found for each query."""
         if self.metric.ranks_by_similarity:
-            return 0.0 - np.take_along_axis(scores, found, axis=1)
+            return 0.0 - scores
         columns = [self.metric.paired_distances(queries, self.rows[column]) for column in found.T]
         return np.stack(columns, axis=1)
 
     @cached_property
-    def _searched(self) -> search.Nodes:
-        """The nodes under a diagonal or factored metric, with what a search has to know about them beforehand."""
+    def searched(self) -> search.Nodes:
+        """The nodes under a diagonal or factored metric, with all that a search needs to know beforehand."""
         metric: Any = self.metric
         weights, embeddings = metric.weights, self._embeddings
-        norms = np.zeros(len(self.norms)) if metric.ranks_by_similarity else metric.sqnorms(self.rows)
-        sizes = weighted_sqnorms(self.rows, np.abs(weights)) + np.einsum("nk,nk->n", embeddings, embeddings)
-        largest = float(sizes.max(initial=0.0))
+        largest = float(self.sizes.max(initial=0.0))
         has_bounds = search.SMALLEST_SIZE < largest < search.LARGEST_SIZE
-        # Only words whose weights are not negative can be left to bounds.
+        # Only features whose weights are not negative can be left to bounds.
         is_common = np.zeros(len(weights), dtype=bool)
         if (weights >= 0.0).all():
-            is_common = common_words(self.rows, weights, float(sizes.sum()))
+            is_common = common_features(self.rows, weights, float(self.sizes.sum()))
         common = weighted_sqnorms(self.rows, weights * is_common)
         held = slice(None) if has_bounds else slice(0)  # float32 cannot hold the others
         return search.Nodes(
-            *as_kernel_csr(self.rows), *self._words, freeze(weights), freeze(norms), embeddings,
-            metric.ranks_by_similarity, has_bounds, freeze(is_common), freeze(norms[held].astype(np.float32)),
+            *as_kernel_csr(self.rows), *self._postings, freeze(weights), freeze(self.norms), embeddings,
+            metric.ranks_by_similarity, has_bounds, freeze(is_common), freeze(self.norms[held].astype(np.float32)),
             freeze(embeddings[held].T.astype(np.float32)), freeze(np.sqrt(common[held]).astype(np.float32)), largest,
+            self.shift,
         )  # fmt: skip
 
     def link_quality(
         self, nodes: np.ndarray, adjacency: sparse.csr_array, is_candidate: np.ndarray, k: int, n_threads: int = 1
     ) -> np.ndarray:
-        """Return how well each node's links are ranked, shape (len(nodes), 4), as the kernel of that name has it."""
+        """Return the MEASURES of each node's ranking, shape (len(nodes), 6)."""
         adj_indptr, adj_indices, _ = as_kernel_csr(adjacency)
         links = (adj_indptr, adj_indices, is_candidate, k)
-        quality = np.empty((len(nodes), 4))
+        quality = np.empty((len(nodes), len(MEASURES)))
+        shift, postings = self.shift, self._postings if self.metric.form == "diagonal" else ()
 
         def rank(part: slice) -> None:
             if self.metric.form == "diagonal":
                 products = as_kernel_csr(self.metric.product(self.rows[nodes[part]]))
-                scoring.rank_links(*products, *self._words, self.norms, nodes[part], *links, quality[part])
+                scoring.rank_links(*products, *postings, self.norms, nodes[part], *links, quality[part], shift)
                 return
-            for block in blocks(np.arange(part.start, part.stop), len(self.norms)):
+            for block in blocks(np.arange(part.start, part.stop), self.n_nodes):
                 filled = quality[block[0] : block[-1] + 1]
-                scoring.link_quality(self.node_scores(nodes[block]), nodes[block], *links, filled)
+                scoring.link_quality(self.ranked_scores(nodes[block]), nodes[block], *links, filled)
 
         on_threads(rank, len(nodes), n_threads)
         return quality
 
 
+def hide(
+    n_queries: int,
+    is_hidden: np.ndarray | None = None,
+    indptr: np.ndarray | None = None,
+    nodes: np.ndarray | None = None,
+) -> search.Hidden:
+    """Return the nodes that a search must not find, as kernels take them.
+
+    Parameters
+    ----------
+    n_queries : int
+    is_hidden : bool array, shape (n_nodes,), optional
+        Nodes hidden from all queries.
+    indptr, nodes : int64 arrays, optional
+        Nodes hidden from one query: ``nodes[indptr[q] : indptr[q + 1]]`` from query q.
+    """
+    return search.Hidden(
+        freeze(np.zeros(0, dtype=bool) if is_hidden is None else is_hidden),
+        freeze(np.zeros(n_queries + 1, dtype=np.uint64) if indptr is None else indptr.astype(np.uint64)),
+        freeze(np.zeros(0, dtype=np.uint64) if nodes is None else nodes.astype(np.uint64)),
+    )
+
+
+def hidden_from(hidden: search.Hidden, part: slice) -> search.Hidden:
+    """Return what is hidden from a part of the queries."""
+    return hidden._replace(indptr=hidden.indptr[part.start : part.stop + 1])
+
+
+def node_sizes(metric: Any, rows: sparse.csr_array) -> np.ndarray:
+    """Return the size of each weighted row: x'Mx with the absolute values of its terms, shape (n,).
+
+    A size bounds what the rounding of a score can come to. For a full metric it is |x'Mx|, which costs less.
+    """
+    if metric.form == "full":
+        return np.abs(metric.sqnorms(rows))
+    embeddings = embed(metric, rows)
+    return weighted_sqnorms(rows, np.abs(metric.weights)) + np.einsum("nk,nk->n", embeddings, embeddings)
+
+
+def tie_shift(sizes: np.ndarray) -> float:
+    """Return what `ties.round_score` rounds the scores of nodes of these sizes by.
+
+    Scores are rounded to a multiple of a power of two, 2^-40 to 2^-39 of the median size of the nodes that have any.
+    Exact scores that are equal then tie, although they are sums over different features and differ by rounding. The
+    median is not moved by a few very long nodes.
+    """
+    sizes = sizes[sizes > 0.0]
+    median = float(np.median(sizes)) if len(sizes) else 0.0
+    if not 0.0 < median < np.inf:
+        return 0.0
+    exponent = np.frexp(median)[1] - 1 - TIE_BITS
+    shift = float(np.ldexp(1.5, exponent + 52))
+    return shift if np.isfinite(shift) else 0.0
+
+
 def sparse_product(metric: Any, rows: sparse.csr_array) -> sparse.csr_array:
-    """Return rows @ diag(weights), the part of a diagonal or factored metric that is sparse."""
+    """Return rows @ diag(weights), the sparse part of a product with a diagonal or factored metric."""
     return weighted_rows(rows, metric.weights)
 
 
@@ -173,11 +301,11 @@ def embed(metric: Any, rows: sparse.csr_array) -> np.ndarray:
 
 
 def ranked_norms(metric: Metric, rows: sparse.csr_array) -> np.ndarray:
-    """Return the squared norms that rows of `metric.attributes` are ranked by: zeros if that is by similarity.
+    """Return the squared norms that weighted rows are ranked by; zeros if the metric ranks by similarity.
 
-    Words, and dense blocks, that were scaled to length 1 have norms that differ by rounding, the more the more entries
-    they have. Under the plain metric nothing else tells apart nodes that have no word in common with a query: they
-    shall tie.
+    Rows, and dense blocks, that were scaled to length 1 have norms that differ from 1 by rounding. Under a metric with
+    equal weights that is the only difference between nodes that share no feature with a query: such norms are made
+    whole numbers, so that these nodes tie.
     """
     if metric.ranks_by_similarity:
         return np.zeros(rows.shape[0])
@@ -185,14 +313,15 @@ def ranked_norms(metric: Metric, rows: sparse.csr_array) -> np.ndarray:
     if metric.weighting is not None and metric.weighting.has_unit_blocks and metric.form == "diagonal":
         weights = metric.diagonal_entries
         if weights.any() and (weights == weights[0]).all():
-            norms = weights[0] * np.rint(norms / weights[0])  # words and every dense block have length 1 or 0
+            norms = weights[0] * np.rint(norms / weights[0])  # the sparse part and every dense block have length 1 or 0
     return norms
 
 
-def common_words(rows: sparse.csr_array, weights: np.ndarray, total: float) -> np.ndarray:
-    """Tell which words a search leaves to its bounds, shape (d,): those of most nodes, and those without weight.
+def common_features(rows: sparse.csr_array, weights: np.ndarray, total: float) -> np.ndarray:
+    """Tell which features a search leaves to its bounds, shape (n_features,).
 
-    They make up no more than COMMON_SHARE of total, the norms of all nodes together, so that bounds stay close.
+    These are the most frequent features, and those without weight. They make up at most COMMON_SHARE of `total`, the
+    sum of all norms, so that bounds stay tight.
     """
     n_nodes = np.bincount(rows.indices, minlength=len(weights))
     parts = weights * np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, minlength=len(weights))
@@ -205,15 +334,16 @@ def common_words(rows: sparse.csr_array, weights: np.ndarray, total: float) -> n
 def link_scores(metric: Metric, network: Network, nodes: np.ndarray) -> np.ndarray:
     """Return how likely each node links to every node of the network, shape (len(nodes), n_nodes); larger is likelier.
 
-    The scores are similarities, or minus the squared distances up to a constant per node.
+    The scores are similarities, or minus the squared distances up to a constant per node, rounded so that equal ones
+    tie.
     """
-    return -NodeScores(metric, network).node_scores(np.asarray(nodes))
+    return 0.0 - NodeScores(metric, network).ranked_scores(np.asarray(nodes))
 
 
 def on_threads(run: Callable[[slice], None], size: int, n_threads: int) -> None:
-    """Run on parts of 0..size - 1 at once; kernels release the GIL, and no part depends on another.
+    """Call `run` on parts of 0..size - 1, several at a time; kernels release the GIL, and parts are independent.
 
-    There are more parts than threads, and a thread that is done takes the next, so that all are done together.
+    There are more parts than threads, so that all threads end at about the same time.
     """
     check_positive_integer("n_threads", n_threads)
     step = size if n_threads == 1 else max(SMALLEST_PART, -(-size // (PARTS_PER_THREAD * int(n_threads))))
@@ -226,7 +356,7 @@ def on_threads(run: Callable[[slice], None], size: int, n_threads: int) -> None:
 
 
 def blocks(positions: np.ndarray, n_nodes: int) -> Iterator[np.ndarray]:
-    """Cut positions into blocks whose rows of scores fit the memory set aside for them."""
+    """Split positions into blocks whose rows of scores take at most BLOCK_BYTES."""
     size = max(1, BLOCK_BYTES // (8 * max(1, n_nodes)))
     for start in range(0, len(positions), size):
         yield positions[start : start + size]

@@ -48,10 +48,18 @@ def canonical_rows(rows: Any, what: str) -> sparse.csr_array:
 def canonical_row_blocks(rows: Any, what: str) -> tuple[sparse.csr_array, tuple[int, ...]]:
     """Return attribute rows, sparse, dense or a list of blocks, as `canonical_blocks` does; one row may be a vector."""
     if is_blocks(rows):
-        return canonical_blocks([block if sparse.issparse(block) else np.atleast_2d(block) for block in rows], what)
+        return canonical_blocks([_at_least_2d(block) for block in rows], what)
+    return canonical_features(_at_least_2d(rows), what), ()
+
+
+def _at_least_2d(rows: Any) -> Any:
+    """Return a matrix as it is, and a vector, sparse or dense, as a matrix of one row."""
     if not sparse.issparse(rows):
-        rows = np.atleast_2d(np.asarray(rows))
-    return canonical_features(rows, what), ()
+        return np.atleast_2d(np.asarray(rows))
+    if rows.ndim == 2:
+        return rows
+    row = rows.tocsr()
+    return sparse.csr_array((row.data, row.indices, row.indptr), shape=(1, row.shape[0]))
 
 
 def is_blocks(features: Any) -> bool:

@@ -1,6 +1,6 @@
 """Models as HDF5 files, with everything that training needs to continue.
 
-A file holds a group ``learner`` or ``metric``, with the members that `_write_learner` and `_write_metric` give it.
+A file holds a group ``learner`` or ``metric``, with the members that `_write_learner` and `write_metric` give it.
 Functions that write take (file, parent, name, value), those that read take (file, parent, name).
 """
 
@@ -25,6 +25,7 @@ from fastspml.io.elements import (
     write_positions,
     write_weighting,
 )
+from fastspml.io.metric_files import check_columns, read_factors, read_metric, write_metric
 from fastspml.io.reading import Reader, reading
 from fastspml.io.writing import Writer, writing
 from fastspml.kernels import algorithms
@@ -53,7 +54,7 @@ def save_model(path: str | os.PathLike[str], model: SPML | MTSPML | Metric, over
     with writing(path, overwrite) as file:
         write_format(file, MODEL)
         if isinstance(model, Metric):
-            _write_metric(file, file.root, "metric", model)
+            write_metric(file, file.root, "metric", model)
         else:
             _write_learner(file, file.root, "learner", model)
 
@@ -89,7 +90,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         check_format(file, MODEL)
         file.verify()
         if file.find(file.root, "metric") is not None:
-            return _read_metric(file, file.root, "metric")
+            return read_metric(file, file.root, "metric")
         if file.find(file.root, "checkpoint") is not None:
             model = _read_learner(file, file.root, "checkpoint", with_metrics=False)
             with file.checking("the state"):
@@ -122,12 +123,12 @@ def _write_learner(file: Writer, parent: Any, name: str, model: Any, with_metric
     if not with_metrics:
         return
     if isinstance(model, SPML):
-        _write_metric(file, group, "metric", model.metric_)
+        write_metric(file, group, "metric", model.metric_)
         return
-    _write_metric(file, group, "common_metric", model.common_metric_)
-    write_list(file, group, "task_metrics", model.task_metrics_, _write_metric)
+    write_metric(file, group, "common_metric", model.common_metric_)
+    write_list(file, group, "task_metrics", model.task_metrics_, write_metric)
     if model.combined_metrics_ is not None:
-        write_list(file, group, "combined_metrics", model.combined_metrics_, _write_metric)
+        write_list(file, group, "combined_metrics", model.combined_metrics_, write_metric)
 
 
 def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = True) -> Estimator:
@@ -157,13 +158,13 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
     model.n_iters_ = model.state_.iteration
     model.violations_ = model.state_.violations
     if kind == "SPML":
-        model.metric_ = _read_metric(file, group, "metric")
+        model.metric_ = read_metric(file, group, "metric")
         model.violations_ = model.violations_[:, 0]
     else:
-        model.common_metric_ = _read_metric(file, group, "common_metric")
-        model.task_metrics_ = read_list(file, group, "task_metrics", _read_metric)
+        model.common_metric_ = read_metric(file, group, "common_metric")
+        model.task_metrics_ = read_list(file, group, "task_metrics", read_metric)
         has_combined = file.find(group, "combined_metrics") is not None
-        model.combined_metrics_ = read_list(file, group, "combined_metrics", _read_metric) if has_combined else None
+        model.combined_metrics_ = read_list(file, group, "combined_metrics", read_metric) if has_combined else None
     with file.checking("the state"):
         _check_metrics(model)
     return model
@@ -177,7 +178,7 @@ def _check_state(model: Any) -> None:
     n_metrics, n_groups = algorithm.n_metrics, algorithm.n_groups
     n_entries = n_features
     if state.columns is not None:
-        _check_columns(state.columns, n_features)
+        check_columns(state.columns, n_features)
         n_entries = len(state.columns) * (len(state.columns) + 1) // 2
     n_averaged, width = len(state.sums.moments) and n_entries, model.factor_width
     n_factored = n_features if width else 0
@@ -232,9 +233,8 @@ def _check_together(is_so: bool) -> None:
         )
 
 
-def _check_columns(columns: np.ndarray, n_features: int) -> None:
-    if len(columns) and (columns.min() < 0 or columns.max() >= n_features or len(np.unique(columns)) < len(columns)):
-        raise ValueError(f"columns of a full metric must be different numbers from 0 to {n_features - 1}.")
+def _n_metrics(model: Any) -> int:
+    return 1 if model._is_pooled else len(model.task_names_) + 1
 
 
 def _write_state(file: Writer, parent: Any, name: str, state: State) -> None:
@@ -303,58 +303,9 @@ def _read_sums(file: Reader, group: Any) -> Sums:
         read_floats(file, group, "moments", ndim=2),
         file.number(group, "harmonic", kinds="f"),
         {counter: file.number(work, counter) for counter in file.members(work) if counter in WORK_COUNTERS},
-        _read_factors(file, group, "factor_totals") if has_factors else None,
+        read_factors(file, group, "factor_totals") if has_factors else None,
         read_floats(file, group, "squares") if has_factors else None,
     )
-
-
-def _write_metric(file: Writer, parent: Any, name: str, metric: Metric) -> None:
-    group = file.group(parent, name)
-    if isinstance(metric, FullMetric):
-        file.array(group, "block", metric.block)
-        file.shared(group, "columns", metric.columns, write_positions)
-        file.array(group, "n_features", metric.n_features)
-        file.array(group, "rest", float(metric.rest))
-    elif isinstance(metric, FactoredMetric):
-        file.array(group, "weights", metric.weights)
-        file.shared(group, "factors", metric.factors, Writer.array)
-    else:
-        file.array(group, "weights", metric.diagonal_entries)
-    file.text(group, "score", metric.score)
-    file.array(group, "takes_counts", bool(metric.takes_counts))
-    if metric.vocabulary is not None:
-        file.shared(group, "vocabulary", metric.vocabulary, Writer.labels)
-    if metric.weighting is not None:
-        file.shared(group, "weighting", metric.weighting, write_weighting)
-
-
-def _read_metric(file: Reader, parent: Any, name: str) -> Metric:
-    group = file.group(parent, name)
-    context = {
-        "vocabulary": read_if_there(file, group, "vocabulary", Reader.labels),
-        "weighting": read_if_there(file, group, "weighting", read_weighting),
-        "takes_counts": file.number(group, "takes_counts", kinds="b"),
-        # Files of earlier versions have no score.
-        "score": file.text(group, "score") if file.find(group, "score") is not None else "distance",
-    }
-    if file.find(group, "factors") is not None:
-        with file.checking(name):
-            weights, factors = read_floats(file, group, "weights"), file.once(group, "factors", _read_factors)
-            return FactoredMetric(weights, factors, **context)
-    if file.find(group, "weights") is not None:
-        with file.checking(name):
-            return DiagonalMetric(read_floats(file, group, "weights"), **context)
-    block, columns = read_floats(file, group, "block", ndim=2), file.once(group, "columns", read_positions)
-    n_features, rest = file.number(group, "n_features"), file.number(group, "rest", kinds="f")
-    if block.shape != (len(columns), len(columns)):
-        file.refuse(f"{name} of {file.name} has a block {block.shape} for {len(columns)} columns; it is damaged.")
-    with file.checking(name):
-        _check_columns(columns, n_features)
-        return FullMetric(block, columns, n_features, rest, **context)
-
-
-def _read_factors(file: Reader, parent: Any, name: str) -> np.ndarray:
-    return file.array(parent, name, ndim=2, kinds="f")
 
 
 # ---- parameters -----------------------------------------------------------------------------------------------------

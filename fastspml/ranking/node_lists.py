@@ -1,0 +1,105 @@
+"""Lists of nodes as users give them, by name, position or mask, turned into positions."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+
+class NodeNames:
+    """The names of nodes, or their positions if they have none.
+
+    Parameters
+    ----------
+    names : array, shape (n_nodes,)
+    are_names : bool
+        False if the nodes have no names, and `names` holds positions.
+    """
+
+    def __init__(self, names: np.ndarray, are_names: bool) -> None:
+        self.names = names
+        self.are_names = are_names
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def _position_of(self) -> Mapping[Any, int]:
+        return {name: position for position, name in enumerate(self.names.tolist())}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._position_of
+
+    def positions(self, nodes: Any, what: str = "nodes") -> np.ndarray:
+        """Return the positions of nodes: int64, shape (m,).
+
+        Parameters
+        ----------
+        nodes : sequence of str, sequence of int, bool array of shape (n_nodes,), or one str or int
+            Strings are names, integers are positions, and booleans are a mask.
+        what : str
+            How error messages call `nodes`.
+        """
+        array = np.atleast_1d(np.asarray(list(nodes) if isinstance(nodes, (set, frozenset)) else nodes))
+        if array.size == 0:
+            return np.zeros(0, dtype=np.int64)
+        if array.ndim != 1 or array.dtype.kind not in "biuUTO":
+            raise TypeError(f"{what} must be names, positions or a mask of nodes; got {array.dtype} of {array.shape}.")
+        if array.dtype == bool:
+            if len(array) != len(self):
+                raise ValueError(f"{what} is a mask of {len(array)} nodes, but there are {len(self)}.")
+            return np.flatnonzero(array)
+        if array.dtype.kind in "iu":
+            if array.min() < 0 or array.max() >= len(self):
+                wrong = array[(array < 0) | (array >= len(self))][0]
+                raise ValueError(f"{what} holds position {wrong}, but there are nodes 0 to {len(self) - 1}.")
+            return array.astype(np.int64)
+        return np.array([self._position(name, what) for name in array.tolist()], dtype=np.int64)
+
+    def _position(self, name: Any, what: str) -> int:
+        if not isinstance(name, str):
+            raise TypeError(f"{what} must be names, positions or a mask of nodes; got {name!r:.60}.")
+        if not self.are_names:
+            raise ValueError(f"{what} holds {name!r:.60}, but the nodes have no names; pass positions.")
+        if name not in self:
+            near = difflib.get_close_matches(name, map(str, self.names.tolist()), n=3)
+            hint = f"close matches are {', '.join(near)}" if near else "check its spelling"
+            raise ValueError(f"{what} holds {name!r:.60}, but no node has that name; {hint}.")
+        return self._position_of[name]
+
+    def mask(self, nodes: Any, what: str = "nodes") -> np.ndarray:
+        """Return nodes as a mask, shape (n_nodes,)."""
+        mask = np.zeros(len(self), dtype=bool)
+        mask[self.positions(nodes, what)] = True
+        return mask
+
+    def lists(self, nodes: Any, n_lists: int, what: str = "nodes") -> tuple[np.ndarray, np.ndarray] | None:
+        """Return one list of positions per query as (indptr, positions); None if `nodes` is a single list for all.
+
+        Parameters
+        ----------
+        nodes : sequence of sequences, or sparse array of shape (n_lists, n_nodes)
+            The nonzero entries of a sparse array are the positions.
+        """
+        if sparse.issparse(nodes):
+            if nodes.shape != (n_lists, len(self)):
+                raise ValueError(f"{what} has shape {nodes.shape}, expected {(n_lists, len(self))}.")
+            rows = sparse.csr_array(nodes)
+            rows.eliminate_zeros()
+            return rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
+        if not (isinstance(nodes, (list, tuple)) and nodes and all(map(_is_list, nodes))):
+            return None
+        if len(nodes) != n_lists:
+            raise ValueError(f"{what} holds {len(nodes)} lists, expected one for each of the {n_lists} queries.")
+        parts = [self.positions(part, what) for part in nodes]
+        indptr = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+        return indptr, np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple, set, frozenset)) or getattr(value, "ndim", 0) == 1

@@ -1,0 +1,167 @@
+"""Segments: nodes that are added to an index get an inverted index of their own, which later ones are merged into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from fastspml.metric import Metric
+from fastspml.ranking.scores import Nearest, NodeScores, hide, tie_shift
+from fastspml.sparse.csr import freeze_csr
+from fastspml.sparse.mapped import take_rows
+
+# A segment is merged with the one before it once it has at least this share of its nodes, and built anew once no more
+# than this share of its nodes is left. So a node is indexed a logarithmic number of times.
+MERGE_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Nodes that were indexed together, and which of them are left."""
+
+    scores: NodeScores
+    is_left: np.ndarray  # bool (n,)
+
+    @cached_property
+    def slots(self) -> np.ndarray:
+        """Rows of the nodes that are left, ascending."""
+        return np.flatnonzero(self.is_left)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no node was removed."""
+        return len(self.slots) == len(self.is_left)
+
+    def rows(self) -> sparse.csr_array:
+        """Return the rows of the nodes that are left."""
+        return self.scores.rows if self.is_whole else take_rows(self.scores.rows, self.slots)
+
+    def sizes(self) -> np.ndarray:
+        """Return the sizes of the nodes that are left."""
+        return self.scores.sizes[self.is_left]
+
+    def without(self, is_removed: np.ndarray) -> Segment:
+        """Return the segment without some of the nodes that are left, of which `is_removed` is a mask."""
+        is_left = self.is_left.copy()
+        is_left[self.slots[is_removed]] = False
+        left = Segment(self.scores, is_left)
+        return left.rebuilt() if len(left.slots) <= MERGE_SHARE * len(is_left) else left
+
+    def rebuilt(self) -> Segment:
+        """Return a segment of the nodes that are left, and of no others."""
+        return self if self.is_whole else _index(self.scores.metric, [self])
+
+
+@dataclass(frozen=True)
+class Segments:
+    """All nodes of an index; a position counts the nodes that are left, segment by segment."""
+
+    segments: tuple[Segment, ...]
+
+    @staticmethod
+    def of(scores: NodeScores) -> Segments:
+        """Return one segment of nodes."""
+        return Segments((Segment(scores, np.ones(scores.n_nodes, dtype=bool)),))
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """Positions at which the segments start, and the number of nodes."""
+        return np.concatenate([[0], np.cumsum([len(segment.slots) for segment in self.segments])]).astype(np.int64)
+
+    @cached_property
+    def shift(self) -> float:
+        """What the scores of all segments are rounded by; see `scores.tie_shift`."""
+        return tie_shift(np.concatenate([segment.sizes() for segment in self.segments]))
+
+    def rows(self) -> sparse.csr_array:
+        """Return the rows of all nodes, by position."""
+        return _stacked(self.segments)
+
+    def plus(self, added: Segments) -> Segments:
+        """Return these nodes and, after them, the added ones."""
+        segments = [*self.segments, *added.segments]
+        while len(segments) > 1 and len(segments[-1].slots) >= MERGE_SHARE * len(segments[-2].slots):
+            segments[-2:] = [_index(segments[-1].scores.metric, segments[-2:])]
+        return Segments(tuple(segments))
+
+    def without(self, is_removed: np.ndarray) -> Segments:
+        """Return the nodes whose positions are not in a mask."""
+        pairs = zip(self.segments, np.split(is_removed, self.offsets[1:-1]), strict=True)
+        segments = [segment.without(part) if part.any() else segment for segment, part in pairs]
+        return Segments(tuple(segment for segment in segments if len(segment.slots)) or (segments[0],))
+
+    def merged(self) -> NodeScores:
+        """Return all nodes in one inverted index."""
+        if len(self.segments) == 1:
+            return self.segments[0].rebuilt().scores
+        return _index(self.segments[0].scores.metric, self.segments).scores
+
+    def nearest(
+        self,
+        queries: sparse.csr_array,
+        k: int,
+        is_hidden: np.ndarray | None = None,
+        lists: tuple[np.ndarray, np.ndarray] | None = None,
+        n_threads: int = 1,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return positions and values of the k nearest nodes of weighted rows, each of shape (n_queries, k).
+
+        Parameters
+        ----------
+        is_hidden : bool array, shape (n_nodes,), optional
+            Positions that must not be found.
+        lists : pair of arrays, optional
+            indptr and positions of the nodes that must not be found for each query.
+        """
+        found = []
+        for number, segment in enumerate(self.segments):
+            first = self.offsets[number]
+            part = segment.scores.nearest(
+                queries, min(k, segment.scores.n_nodes), self._hidden(queries.shape[0], number, is_hidden, lists),
+                n_threads, self.shift,
+            )  # fmt: skip
+            if not segment.is_whole:
+                place = np.cumsum(segment.is_left) - 1
+                part = part._replace(nodes=np.where(part.nodes < 0, -1, place[part.nodes]))
+            found.append(part._replace(nodes=np.where(part.nodes < 0, -1, part.nodes + first)) if first else part)
+        return _merge(found, k)
+
+    def _hidden(self, n_queries: int, number: int, is_hidden: np.ndarray | None, lists: tuple | None):
+        """Return what is hidden in a segment, by row."""
+        segment, (first, last) = self.segments[number], self.offsets[number : number + 2]
+        in_segment = None if segment.is_whole else ~segment.is_left
+        if is_hidden is not None:
+            in_segment = np.ones(len(segment.is_left), dtype=bool)
+            in_segment[segment.slots] = is_hidden[first:last]
+        if lists is None:
+            return hide(n_queries, in_segment)
+        indptr, positions = lists
+        is_inside = (positions >= first) & (positions < last)
+        if not (segment.is_whole and is_inside.all()):
+            indptr = np.concatenate([[0], np.cumsum(is_inside)])[indptr]
+            positions = segment.slots[positions[is_inside] - first] + first
+        return hide(n_queries, in_segment, indptr, positions - first)
+
+
+def _index(metric: Metric, segments: tuple[Segment, ...] | list[Segment]) -> Segment:
+    """Index the nodes that are left of some segments anew, as one."""
+    return Segments.of(NodeScores(metric, _stacked(segments))).segments[0]
+
+
+def _stacked(segments: tuple[Segment, ...] | list[Segment]) -> sparse.csr_array:
+    parts = [segment.rows() for segment in segments]
+    return parts[0] if len(parts) == 1 else freeze_csr(sparse.vstack(parts, format="csr"))
+
+
+def _merge(found: list[Nearest], k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions and values of the k best of several lists per query, in the order of one search."""
+    if len(found) == 1 and found[0].nodes.shape[1] == k:
+        return found[0].nodes, found[0].values
+    nodes, scores, values = (np.concatenate(arrays, axis=1) for arrays in zip(*found, strict=True))
+    if len(found) > 1:
+        order = np.lexsort((np.where(nodes < 0, np.iinfo(np.int64).max, nodes), scores), axis=1)[:, :k]
+        nodes, values = (np.take_along_axis(array, order, axis=1) for array in (nodes, values))
+    return nodes, values
