@@ -185,7 +185,7 @@ class Weighting:
 
     def _check_sign(self, rows: sparse.csr_array, n_sparse: int, what: str) -> float:
         """Refuse negative values of sparse features for tf-idf; return the smallest, or 1 if none is below 1."""
-        smallest = _smallest_value(rows, n_sparse) if self.kind == "tfidf" else 1.0
+        smallest = smallest_value(rows, n_sparse) if self.kind == "tfidf" else 1.0
         if smallest < 0:
             raise ValueError(
                 f"{what} has negative features ({smallest}), which tf-idf cannot weight; "
@@ -274,7 +274,7 @@ def as_weighting(weighting: str | Weighting) -> Weighting:
     return Weighting(weighting)
 
 
-def _smallest_value(rows: sparse.csr_array, n_columns: int) -> float:
+def smallest_value(rows: sparse.csr_array, n_columns: int) -> float:
     """Return the smallest stored value of the first columns, or 1 if none is below 1.
 
     In pieces: the mask of these columns takes memory, and rows may be mapped.
