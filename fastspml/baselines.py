@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from fastspml.checks import check_number
 from fastspml.kernels import scoring
 from fastspml.metric import Metric
 from fastspml.network import Network, Networks, as_networks, check_same_features
+from fastspml.parameters import Parameters
 from fastspml.ranking.scores import link_scores
 from fastspml.sparse.csr import as_kernel_csr
 from fastspml.training.spml import SPML
@@ -32,32 +33,11 @@ TOLERANCE = 1e-2
 MAX_STEPS = 1000
 
 
-class Parameters:
-    """scikit-learn's habits: the fields of a dataclass are its parameters, and type(e)(**e.get_params()) is a clone."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name."""
-        return {parameter.name: getattr(self, parameter.name) for parameter in fields(self) if parameter.init}  # type: ignore[arg-type]
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters by name, keeping what was learned; return self."""
-        known = self.get_params()
-        for name in params:
-            if name not in known:
-                names = ", ".join(sorted(known)) or "none"
-                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {names}.")
-        self.__init__(**known | params)  # type: ignore[misc]  # a dataclass sets its fields there, and no more
-        return self
-
-    def __repr__(self) -> str:
-        defaults = type(self)().get_params()
-        changed = {name: value for name, value in self.get_params().items() if value != defaults[name]}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
-
-    def _learned(self, name: str) -> Any:
-        if not hasattr(self, name):
-            raise ValueError(f"this {type(self).__name__} has not been fitted; call fit first.")
-        return getattr(self, name)
+def learned(estimator: Any, name: str) -> Any:
+    """Return a learned attribute, or refuse an estimator that has not been fitted."""
+    if not hasattr(estimator, name):
+        raise ValueError(f"this {type(estimator).__name__} has not been fitted; call fit first.")
+    return getattr(estimator, name)
 
 
 class MetricBaseline(Parameters, ABC):
@@ -85,7 +65,7 @@ class Euclid(MetricBaseline):
 
     def metric_for(self, task: Network | int | str) -> Metric:
         """Return the metric, which is the same for every task."""
-        return self._learned("metric_")
+        return learned(self, "metric_")
 
 
 @dataclass(eq=False, repr=False)
@@ -109,7 +89,7 @@ class Popularity(Parameters):
 
     def scores(self, network: Network, nodes: np.ndarray) -> np.ndarray:
         """Return the counts of all nodes, the same for each of the nodes asked for."""
-        counts = _of_task(self._learned("counts_"), network.name)
+        counts = _of_task(learned(self, "counts_"), network.name)
         received = np.array([counts.get(node, 0) for node in network.nodes.tolist()], dtype=np.float64)
         return np.broadcast_to(received, (len(nodes), network.n_nodes))
 
@@ -131,7 +111,7 @@ class SingleTaskSPML(MetricBaseline):
 
     def metric_for(self, task: Network | int | str) -> Metric:
         """Return the metric learned from the task's own network."""
-        models = self._learned("models_")
+        models = learned(self, "models_")
         name = list(models)[task] if isinstance(task, int) else task if isinstance(task, str) else task.name
         return _of_task(models, name).metric_
 
@@ -172,7 +152,7 @@ class PairSVM(Parameters):
 
     def fit(self, networks: Networks, progress: ProgressCall | None = None) -> Self:
         """Learn from networks; return self. LIBLINEAR tells nothing on its way, so progress is never called."""
-        self._check_params()
+        self.check_params()
         networks = _tasks(networks)
         check_same_features(networks)
         tasks = range(len(networks))
@@ -198,7 +178,7 @@ class PairSVM(Parameters):
         return self._last[1].node_scores(np.asarray(nodes))
 
     def _model_for(self, name: str) -> PairModel:
-        return _of_task(self._learned("models_"), name)
+        return _of_task(learned(self, "models_"), name)
 
     def _pair_features(self, rows: sparse.csr_array, nodes: np.ndarray) -> sparse.csr_array:
         """Return the features of pairs of nodes, (m, 2), with the constant behind; shape (m, n_features + 1)."""
@@ -212,7 +192,7 @@ class PairSVM(Parameters):
         """Return the weights of every task, shape (n_features + 1,), the bias last: here the same for all."""
         return [_liblinear(sparse.vstack(pairs, format="csr"), np.concatenate(labels), self.C)] * len(pairs)
 
-    def _check_params(self) -> None:
+    def check_params(self) -> None:
         check_number("C", self.C)
         if self.features not in ("absolute", "signed"):
             raise ValueError(f"features must be 'absolute' or 'signed', got {self.features!r}.")
@@ -246,7 +226,7 @@ class PooledSVM(PairSVM):
     """
 
     def _model_for(self, name: str) -> PairModel:
-        return next(iter(self._learned("models_").values()))
+        return next(iter(learned(self, "models_").values()))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -286,8 +266,8 @@ class MultiTaskSVM(PairSVM):
         self.common_ = common / scale
         return [self.common_ + part for part in parts]
 
-    def _check_params(self) -> None:
-        super()._check_params()
+    def check_params(self) -> None:
+        super().check_params()
         check_number("common_cost", self.common_cost)
 
 

@@ -1,4 +1,4 @@
-"""Weighting: from counts to tf-idf, l1, l2 or binary attributes; fitted on training nodes only."""
+"""Weighting: from plain feature values to tf-idf, l1, l2 or binary ones; fitted on training nodes only."""
 
 from __future__ import annotations
 
@@ -14,34 +14,56 @@ from fastspml.sparse.mapped import count_columns, is_mapped, row_ranges, rows_be
 
 KINDS = ("tfidf", "none", "binary", "l1", "l2")
 
+# Sums of squares outside these bounds have overflowed, or lost digits below the smallest normal numbers.
+SAFE_SUMS = (1e-280, 1e300)
+
 
 class Weighting:
-    """How counts become the attributes that a metric compares.
+    """Weight the features of networks, so that distances and products compare what matters.
 
     Parameters
     ----------
     kind : {"tfidf", "none", "binary", "l1", "l2"}
-        "tfidf" is (1 + ln count) * ln((1 + n) / (1 + df)) with rows scaled to length 1, where n nodes were fitted on
-        and df of them have the word; "binary" makes every nonzero 1; "l1" and "l2" scale rows to that length. Weights
-        have the type of the counts: float32, as a rule, for whole numbers. Dense blocks of networks are weighted apart
-        from the words: "tfidf" and "l2" scale each block of a row to length 1, "l1" to l1 length 1, and "none" and
-        "binary" leave it as it is.
+        - "tfidf": local(x) * ln((1 + n) / (1 + df)), then rows scaled to Euclidean length 1. n is the number of nodes
+          fitted on, df the number of them that have the feature, and local(x) is 1 + ln x for x >= 1 and x below 1:
+          positive and increasing for all positive values. Negative values are refused.
+        - "binary": 1 for every nonzero.
+        - "l1", "l2": rows scaled to length 1 in that norm.
+        - "none": values unchanged.
+
+        Weighted values have the data type of the features: float32, as a rule, for whole numbers. Dense blocks of
+        networks are weighted apart from the sparse features: "tfidf" and "l2" scale each block of a row to length 1,
+        "l1" to l1 length 1, "none" and "binary" leave it unchanged.
     min_df : int
-        Words that fewer of the fitted nodes have are left out.
+        Features that fewer of the fitted nodes have are left out.
     max_df : float
-        Words that a larger share of the fitted nodes has are left out.
+        Features that a larger share of the fitted nodes has are left out.
 
     Attributes
     ----------
     idf_ : array, shape (n_features,), or None
-        What each word is weighted by, after fitting: 0 for words left out, and otherwise ln((1 + n) / (1 + df)) for
-        "tfidf" and 1 for the other kinds; 1 for dense features. None stands for 1 throughout.
+        Factor of each feature, after fitting: 0 for features left out, and otherwise ln((1 + n) / (1 + df)) for
+        "tfidf" and 1 for the other kinds; 1 for dense features. None means 1 throughout.
     n_features_ : int
     dense_blocks_ : tuple of int
         Widths of the dense blocks of the networks fitted on, see `Network`.
+    has_fractions_ : bool or None
+        Whether tf-idf was fitted on a value below 1. None in files of earlier versions, whose local weight was
+        1 + ln x for all values; they keep it.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> network = fs.Network([[3, 0, 1], [0, 2, 0], [1, 1, 0]])
+    >>> fs.Weighting("l1").fit_transform(network).features.toarray()
+    array([[0.75, 0.  , 0.25],
+           [0.  , 1.  , 0.  ],
+           [0.5 , 0.5 , 0.  ]], dtype=float32)
     """
 
-    dense_blocks_: tuple[int, ...] = ()  # also of weightings that were pickled before there were any
+    # Defaults of weightings that were pickled before these attributes existed.
+    dense_blocks_: tuple[int, ...] = ()
+    has_fractions_: bool | None = None
 
     def __init__(self, kind: str = "tfidf", min_df: int = 1, max_df: float = 1.0) -> None:
         if kind not in KINDS:
@@ -60,32 +82,36 @@ class Weighting:
         fitted = "" if self.n_features_ is None else f", fitted on {self.n_features_:,} features"
         if self.dense_blocks_:
             fitted += f", {sum(self.dense_blocks_):,} of them dense"
-        cuts = f", min_df={self.min_df}, max_df={self.max_df}" if self.cuts_words else ""
+        cuts = f", min_df={self.min_df}, max_df={self.max_df}" if self.drops_features else ""
         return f"Weighting({self.kind!r}{cuts}{fitted})"
 
     @property
     def has_unit_rows(self) -> bool:
-        """Whether rows, but for empty ones, have length 1; those with dense blocks are longer."""
+        """Whether all rows but empty ones have length 1; rows with dense blocks are longer."""
         return self.has_unit_blocks and not self.dense_blocks_
 
     @property
     def has_unit_blocks(self) -> bool:
-        """Whether the words and every dense block of a row have length 1, or 0 where all are zero."""
+        """Whether the sparse features and every dense block of a row have length 1, or 0 where all are zero."""
         return self.kind in ("tfidf", "l2")
 
     @property
-    def cuts_words(self) -> bool:
-        """Whether words can be left out for being rare or frequent."""
+    def drops_features(self) -> bool:
+        """Whether features are left out for being rare or frequent."""
         return self.min_df > 1 or self.max_df < 1.0
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both give the same attributes to the same counts."""
+        """Tell whether both weight the data that they were fitted on alike."""
         if not isinstance(other, Weighting):
             return NotImplemented
-        return self is other or (
-            (self.kind, self.n_features_, self.dense_blocks_) == (other.kind, other.n_features_, other.dense_blocks_)
-            and np.array_equal(_or_empty(self.idf_), _or_empty(other.idf_))
-        )
+        if self is other:
+            return True
+        return self._key == other._key and np.array_equal(_or_empty(self.idf_), _or_empty(other.idf_))
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        # Without fractions the local weights of earlier versions are the same.
+        return self.kind, self.n_features_, self.dense_blocks_, bool(self.has_fractions_)
 
     __hash__ = None  # type: ignore[assignment]  # equality is by content, and the content is set by fit
 
@@ -93,13 +119,13 @@ class Weighting:
         """Learn document frequencies over all nodes of the networks; a node in several tasks counts once."""
         networks = as_networks(networks)
         check_same_features(networks)
-        for network in networks:
-            self._check_counts(network)
+        smallest = [self._check_plain(network) for network in networks]
+        self.has_fractions_ = min(smallest) < 1 if self.kind == "tfidf" else None
         self.idf_ = None
-        if self.kind == "tfidf" or self.cuts_words:
+        if self.kind == "tfidf" or self.drops_features:
             n_nodes, df = document_frequencies(networks)
             self.idf_ = np.log((1.0 + n_nodes) / (1.0 + df)) if self.kind == "tfidf" else np.ones(len(df))
-            if self.cuts_words:
+            if self.drops_features:
                 self.idf_[(df < self.min_df) | (df > self.max_df * n_nodes)] = 0.0
             self.idf_[networks[0].n_sparse_features :] = 1.0
         self.n_features_, self.dense_blocks_ = networks[0].n_features, networks[0].dense_blocks
@@ -112,7 +138,7 @@ class Weighting:
     @overload
     def transform(self, data: Any) -> Any: ...
     def transform(self, data: Any) -> Any:
-        """Weight a Network, a list of them, or plain attribute rows, which are returned as CSR.
+        """Return a Network, a list of them, or plain feature rows weighted; rows come back as CSR.
 
         Rows are a sparse or dense matrix with the features in the order of `Network.features`, or a list of blocks.
         """
@@ -124,10 +150,10 @@ class Weighting:
             return self._transform_networks(as_networks(data))
         rows, dense_blocks = canonical_row_blocks(data, "attributes")
         self._check_width(rows.shape[1], "attributes")
-        last = dense_blocks[len(dense_blocks) - len(self.dense_blocks_) :]  # the words of new rows may be dense, too
+        last = dense_blocks[len(dense_blocks) - len(self.dense_blocks_) :]  # sparse features may be given dense, too
         if dense_blocks and last != self.dense_blocks_:
             self._refuse_blocks(dense_blocks, "attributes")
-        self._check_sign(rows, self._n_words, "attributes")
+        self._check_sign(rows, self._n_sparse, "attributes")
         return self._weight(rows)
 
     def fit_transform(self, networks: Any) -> Any:
@@ -136,30 +162,36 @@ class Weighting:
         return self.fit(networks).transform(networks)
 
     def _transform_networks(self, networks: list[Network]) -> list[Network]:
-        weighted: dict[int, sparse.csr_array] = {}  # tasks that share their attributes go on sharing them
+        weighted: dict[int, sparse.csr_array] = {}  # tasks that share their features keep sharing them
         result = []
         for network in networks:
             self._check_width(network.n_features, repr(network.name))
             if network.dense_blocks != self.dense_blocks_:
                 self._refuse_blocks(network.dense_blocks, repr(network.name))
-            self._check_counts(network)
+            self._check_plain(network)
             key = id(network.features)
             if key not in weighted:
                 weighted[key] = self._weight(network.features)
             result.append(network.replace(features=weighted[key], weighting=self))
         return result
 
-    def _check_counts(self, network: Network) -> None:
+    def _check_plain(self, network: Network) -> float:
+        """Refuse a network that is weighted already, or has values that the kind cannot weight; see `_check_sign`."""
         if network.weighting is not None:
             raise ValueError(
                 f"{network.name!r} has been weighted already ({network.weighting.kind}); weight plain counts, once."
             )
-        self._check_sign(network.features, network.n_sparse_features, repr(network.name))
+        return self._check_sign(network.features, network.n_sparse_features, repr(network.name))
 
-    def _check_sign(self, rows: sparse.csr_array, n_words: int, what: str) -> None:
-        smallest = _smallest_entry(rows, n_words) if self.kind == "tfidf" else 0.0
+    def _check_sign(self, rows: sparse.csr_array, n_sparse: int, what: str) -> float:
+        """Refuse negative values of sparse features for tf-idf; return the smallest, or 1 if none is below 1."""
+        smallest = smallest_value(rows, n_sparse) if self.kind == "tfidf" else 1.0
         if smallest < 0:
-            raise ValueError(f"{what} has negative attributes ({smallest}); tf-idf is for counts.")
+            raise ValueError(
+                f"{what} has negative features ({smallest}), which tf-idf cannot weight; "
+                "use 'l2', 'l1', 'binary' or 'none'."
+            )
+        return smallest
 
     def _check_width(self, n_features: int, what: str) -> None:
         if n_features != self.n_features_:
@@ -172,7 +204,7 @@ class Weighting:
         )
 
     @property
-    def _n_words(self) -> int:
+    def _n_sparse(self) -> int:
         """Number of features outside the dense blocks."""
         assert self.n_features_ is not None
         return self.n_features_ - sum(self.dense_blocks_)
@@ -195,28 +227,30 @@ class Weighting:
         return freeze_csr(csr_from_parts(values, rows.indices, rows.indptr, rows.shape))
 
     def _local_weights(self, rows: sparse.csr_array) -> np.ndarray:
-        """Return what every entry counts before idf and scaling; the entries of dense blocks stay as they are."""
-        is_word: Any = rows.indices < self._n_words if self.dense_blocks_ else slice(None)
+        """Return the values before idf and scaling; those of dense blocks are unchanged."""
+        is_sparse: Any = rows.indices < self._n_sparse if self.dense_blocks_ else slice(None)
         if self.kind == "binary":
             values = rows.data.copy() if self.dense_blocks_ else np.empty(rows.nnz, dtype=np.float32)
-            values[is_word] = 1.0
+            values[is_sparse] = 1.0
             return values
         if self.kind == "none":
             return rows.data
         values = rows.data.astype(np.float64)
         if self.kind == "tfidf":
-            values[is_word] = 1.0 + np.log(values[is_word])
+            plain = values[is_sparse]
+            logs = 1.0 + np.log(plain)
+            values[is_sparse] = logs if self.has_fractions_ is None else np.where(plain < 1.0, plain, logs)
         return values
 
     @property
     def _block_starts(self) -> np.ndarray:
-        """The first column of the words, and of every dense block."""
+        """The first column of the sparse features, and of every dense block."""
         assert self.n_features_ is not None
         return np.append(0, block_bounds(self.n_features_, self.dense_blocks_)[:-1])
 
 
 def document_frequencies(networks: Sequence[Network]) -> tuple[int, np.ndarray]:
-    """Return the number of distinct nodes of the networks, and how many of them have each word."""
+    """Return the number of distinct nodes of the networks, and how many of them have each feature."""
     n_nodes, df = 0, np.zeros(networks[0].n_features, dtype=np.int64)
     seen: set[Any] = set()
     for network in networks:
@@ -240,15 +274,15 @@ def as_weighting(weighting: str | Weighting) -> Weighting:
     return Weighting(weighting)
 
 
-def _smallest_entry(rows: sparse.csr_array, n_columns: int) -> float:
-    """Return the smallest stored entry of the first columns, or 0 if none is negative.
+def smallest_value(rows: sparse.csr_array, n_columns: int) -> float:
+    """Return the smallest stored value of the first columns, or 1 if none is below 1.
 
-    In pieces: which entries they are takes memory, and rows may be mapped.
+    In pieces: the mask of these columns takes memory, and rows may be mapped.
     """
     if n_columns == rows.shape[1]:
-        return rows.data.min(initial=0.0)
+        return float(rows.data.min(initial=1.0))
     pieces = (rows_between(rows, *piece) for piece in row_ranges(rows.indptr))
-    return min(piece.data.min(initial=0.0, where=piece.indices < n_columns) for piece in pieces)
+    return min((float(piece.data.min(initial=1.0, where=piece.indices < n_columns)) for piece in pieces), default=1.0)
 
 
 def _scale_blocks(values: np.ndarray, rows: sparse.csr_array, starts: np.ndarray, power: int) -> np.ndarray:
@@ -260,7 +294,18 @@ def _scale_blocks(values: np.ndarray, rows: sparse.csr_array, starts: np.ndarray
     groups = np.repeat(np.arange(len(counts)), counts)  # the values of a group are divided by one length
     if len(starts) > 1:
         groups = groups * len(starts) + np.searchsorted(starts, rows.indices, side="right") - 1
-    lengths = np.bincount(groups, np.abs(values) ** power, minlength=len(counts) * len(starts)) ** (1.0 / power)
+    n_groups = len(counts) * len(starts)
+    with np.errstate(over="ignore", under="ignore"):
+        sums = np.bincount(groups, np.abs(values) ** power, minlength=n_groups)
+    is_unsafe = (sums <= SAFE_SUMS[0]) | (sums >= SAFE_SUMS[1])
+    is_unsafe &= np.bincount(groups, minlength=n_groups) > 0
+    if is_unsafe.any():  # divide these by their largest value first; all others keep their bits
+        largest = np.zeros(n_groups)
+        np.maximum.at(largest, groups, np.abs(values))
+        largest[~is_unsafe | (largest == 0.0)] = 1.0
+        values = values / largest[groups]
+        sums = np.bincount(groups, np.abs(values) ** power, minlength=n_groups)
+    lengths = sums ** (1.0 / power)
     lengths[lengths == 0.0] = 1.0
     return values / lengths[groups]
 

@@ -589,8 +589,9 @@ def explain_pairs(M, x, y):
 
 
 def tfidf_value(count, n, df):
-    """Return (1 + ln count) * ln((1 + n) / (1 + df)), or 0 for a count of 0."""
-    return (1 + math.log(count)) * math.log((1 + n) / (1 + df)) if count != 0 else 0.0
+    """Return (1 + ln count) * ln((1 + n) / (1 + df)); a count below 1 is taken for 1 + ln count."""
+    local = 1 + math.log(count) if count >= 1 else count
+    return local * math.log((1 + n) / (1 + df))
 
 
 def divide_rows(values, lengths):

@@ -34,6 +34,7 @@ def run(capsys, *arguments):
     return code, captured.out, captured.err
 
 
+@pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
 def test_the_run_has_the_best_parameters_and_hidden_nodes_took_no_part(file, tmp_path, capsys):
     folder = tmp_path / "run"
     arguments = ["--networks", file, "--model", "SPML", "--weighting", "tfidf", "--folds", "3", "-o", folder]

@@ -166,8 +166,8 @@ NAMED = fs.Network([COUNTS, VECTORS], name="named", vocabulary=[*WORDS, "warm", 
         (lambda: align_vocabulary(NETWORK, NAMED.vocabulary), ValueError, "'a' has 2 dense features, 'dense_0' to 'dense_1', but the vocabulary does not end with their names"),
         (lambda: fs.Weighting().fit(NETWORK).transform(PLAIN), ValueError, "'plain' has no dense blocks, but the weighting was fitted on networks with dense blocks of 2 features"),
         (lambda: fs.Weighting().fit(PLAIN.replace(features=abs(PLAIN.features))).transform(NETWORK), ValueError, "'a' has dense blocks of 2 features, but the weighting was fitted on networks with no dense blocks"),
-        (lambda: fs.Weighting().fit(fs.Network([-COUNTS, VECTORS])), ValueError, r"has negative attributes \(-3.0\); tf-idf is for counts"),
-        (lambda: fs.Weighting().fit(NETWORK).transform([-COUNTS, VECTORS]), ValueError, r"attributes has negative attributes \(-3.0\)"),
+        (lambda: fs.Weighting().fit(fs.Network([-COUNTS, VECTORS])), ValueError, r"has negative features \(-3.0\), which tf-idf"),
+        (lambda: fs.Weighting().fit(NETWORK).transform([-COUNTS, VECTORS]), ValueError, r"attributes has negative features \(-3.0\)"),
         (lambda: fs.Weighting("l2").fit(NETWORK).transform([VECTORS, COUNTS.toarray()]), ValueError, r"attributes has dense blocks of 2 \+ 3 features, but the weighting"),
         (lambda: fs.Weighting("l2").fit(NETWORK).transform([COUNTS, OTHERS]), ValueError, "attributes has 4 features, but the weighting was fitted on 5"),
     ],
@@ -395,7 +395,7 @@ def test_negative_words_of_a_mapped_network_are_found(tmp_path, monkeypatch):
     words = np.ones((60, 3))
     words[59, 1] = -2.0
     network = fs.Network([sparse.csr_array(words), -np.ones((60, 4))])
-    with pytest.raises(ValueError, match=r"negative attributes \(-2.0\)"):
+    with pytest.raises(ValueError, match=r"negative features \(-2.0\)"):
         fs.Weighting().fit(in_file(tmp_path, network, monkeypatch))
 
 

@@ -306,6 +306,7 @@ def test_a_cluster_that_cannot_pay_is_said_so_and_costs_little(client, tasks, mo
         assert bits(distributed.fit(again(model), tasks, client)) == expected
 
 
+@pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
 def test_select_on_a_cluster_finds_the_same(client, file):
     networks = fs.read_networks(file)
     grid = {"reg": [1e-1, 1e-3], "margin": [0.5, 1.0], "n_iters": [20, 40]}
@@ -321,6 +322,7 @@ def test_select_on_a_cluster_finds_the_same(client, file):
         assert records[-1].n_done == records[-1].n_fits
 
 
+@pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
 def test_select_survives_a_killed_worker_and_can_be_stopped(client, file):
     networks = fs.read_networks(file)
     grid = {"reg": [1e-1, 1e-2, 1e-3], "n_iters": [40]}

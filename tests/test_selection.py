@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import fastspml as fs
-from fastspml import selection as selection_module
+from fastspml.selection import (
+    Selection,
+    SelectionWarning,
+    Trial,
+    hidden_links,
+    recommended_grid,
+    suitable_weightings,
+)
+from fastspml.selection.cross_validation import _choose
 from fastspml.splits import fold_networks
 from fastspml.training.estimator import Estimator
 from tests.conftest import make_network
+
+# Fits of these tests are short, and most do not beat the cosine.
+pytestmark = pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
 
 GRID = {"reg": [0.1, 0.01], "margin": [0.5, 1.0, 2.0], "n_iters": [5, 20]}
 
@@ -84,10 +97,15 @@ def test_everything_is_tried_and_the_best_is_fitted_on_all_nodes(tasks):
     again = fs.SPML(prior="identity", weighting="tfidf").set_params(**selection.best_params_).fit(tasks)
     assert np.array_equal(selection.best_estimator_.metric_.weights, again.metric_.weights)
     assert selection.is_complete_
-    assert selection.table()[0] == {
-        **selection.best_params_, "auc": aucs[0], "standard_error": selection.trials_[0].standard_error,
-        "seconds": selection.trials_[0].seconds,
-    }  # fmt: skip
+    best = selection.trials_[0]
+    row = {
+        **best.params,
+        "score": aucs[0],
+        "standard_error": best.standard_error,
+        **best.means(),
+        "seconds": best.seconds,
+    }
+    assert selection.table()[0] == row
 
 
 def test_a_setting_and_fold_costs_one_fit_and_nothing_is_prepared_twice(tasks, monkeypatch):
@@ -118,7 +136,7 @@ def test_numbers_of_iterations_are_looked_at_by_default(tasks):
 
 def test_the_default_grids_are_of_the_estimators_parameters(tasks):
     for estimator in (fs.SPML(n_iters=32), fs.MTSPML(n_iters=32)):
-        grids = selection_module.recommended_grid(estimator)
+        grids = recommended_grid(estimator)
         assert all(set(grid) <= set(estimator.get_params()) for grid in grids)
         selection = fs.select(estimator, tasks, n_folds=2)
         tried = {(trial.params["metric"], trial.params["score"]) for trial in selection.trials_}
@@ -210,17 +228,249 @@ def test_folds_that_hold_all_links_are_left_out(tasks):
     assert 3 <= len(selection.trials_[0].fold_aucs) <= 5
 
 
+# ---- what settings are compared by ----
+
+
+def fold_means(model, splits, name="auc"):
+    """Return the mean over tasks of the mean over held-out nodes of a measure."""
+    return np.mean([fs.link_quality(model, split.network, split.test_nodes).means()[name] for split in splits])
+
+
+@pytest.mark.parametrize(
+    ("scoring", "measure"),
+    [("auc", "auc"), ("average_precision",) * 2, ("mrr", "reciprocal_rank"), ("hits@10", "hits")],
+)
+def test_the_score_is_the_measure_named(tasks, scoring, measure):
+    selection = fs.select(fs.SPML(weighting="l2"), tasks, GRID, n_folds=3, scoring=scoring)
+    assert selection.scoring_ == scoring
+    scores = [trial.score for trial in selection.trials_]
+    assert scores == sorted(scores, reverse=True)
+    assert selection.best_score_ == scores[0] == selection.trials_[0].means()[measure]
+    for trial in selection.trials_:
+        assert trial.fold_scores == trial.measures[measure]
+
+
+def test_trials_keep_all_measures_of_every_fold(tasks):
+    selection = fs.select(fs.SPML(weighting="l2"), tasks, {"margin": [0.5], "n_iters": [30]}, n_folds=3)
+    (trial,) = selection.trials_
+    folds = fold_networks(tasks, 3)
+    for name in (field.name for field in dataclasses.fields(fs.LinkQuality)):
+        models = [
+            fs.SPML(weighting="l2", margin=0.5, n_iters=30).fit([split.train for split in fold]) for fold in folds
+        ]
+        expected = [fold_means(model, fold, name) for model, fold in zip(models, folds, strict=True)]
+        assert trial.measures[name] == pytest.approx(expected, abs=1e-12)
+        assert selection.table()[0][name] == pytest.approx(np.mean(expected))
+
+
+def test_k_is_that_of_the_scoring(tasks):
+    grid = {"margin": [0.5], "n_iters": [30]}
+    three, thirty = (fs.select(fs.SPML(), tasks, grid, n_folds=2, scoring=f"hits@{k}").best_score_ for k in (3, 30))
+    assert three < thirty
+
+
+def test_a_function_of_the_link_quality_is_a_scoring(tasks):
+    def worst_node(quality):
+        return np.nanmin(quality.auc)
+
+    selection = fs.select(
+        fs.SPML(weighting="l2"), tasks, {"margin": [0.5], "n_iters": [30]}, n_folds=3, scoring=worst_node
+    )
+    expected = []
+    for fold in fold_networks(tasks, 3):
+        model = fs.SPML(weighting="l2", margin=0.5, n_iters=30).fit([split.train for split in fold])
+        expected.append(np.mean([np.nanmin(fs.link_auc(model, split.network, split.test_nodes)) for split in fold]))
+    assert selection.scoring_ == "worst_node"
+    assert selection.trials_[0].fold_scores == pytest.approx(expected, abs=1e-12)
+
+
+def test_halving_promotes_by_the_scoring(tasks):
+    """With a scoring turned round, what halving keeps is the worst by the scoring itself."""
+    grid = {"weighting": ["tfidf"], "reg": [10.0, 0.1, 1e-3, 1e-5], "n_iters": [4, 16, 64]}
+    best = fs.select(fs.SPML(), tasks, grid, n_folds=2, halving=True)
+    worst = fs.select(fs.SPML(), tasks, grid, n_folds=2, halving=True, scoring=lambda quality: -quality.means()["auc"])
+    assert best.best_params_["reg"] != worst.best_params_["reg"]
+    first = {trial.params["reg"]: trial.auc for trial in worst.trials_ if trial.params["n_iters"] == 4}
+    (kept,) = [trial.params["reg"] for trial in worst.trials_ if trial.params["n_iters"] == 64]
+    assert first[kept] == min(first.values())
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "hits", "hits@", "hits@0", "hits@ten", "auc@10", 3, None])
+def test_an_unknown_scoring_costs_a_sentence(tasks, scoring):
+    with pytest.raises(ValueError, match=r"scoring must be one of auc, .* or a function of a LinkQuality; got"):
+        fs.select(fs.SPML(), tasks, GRID, scoring=scoring)
+
+
+# ---- baselines beside the trials ----
+
+
+def test_baselines_are_scored_on_the_same_folds(tasks):
+    selection = fs.select(fs.SPML(), tasks, {"n_iters": [3]}, n_folds=3, seed=2, scoring="mrr")
+    baselines = {"Euclid": fs.baselines.Euclid(), "cosine tf-idf": fs.baselines.CosineTfidf(),
+                 "popularity": fs.baselines.Popularity()}  # fmt: skip
+    assert list(selection.baselines_) == list(baselines)
+    for name, baseline in baselines.items():
+        expected = [
+            fold_means(baseline.fit([split.train for split in fold]), fold, "reciprocal_rank")
+            for fold in fold_networks(tasks, 3, seed=2)
+        ]
+        assert selection.baselines_[name].fold_scores == pytest.approx(expected, abs=1e-12)
+
+
+def test_baselines_of_weighted_and_signed_features(tasks):
+    weighted = fs.Weighting("l2").fit_transform(tasks)
+    signed = [task.replace(features=task.features * -1.0) for task in tasks]
+    for networks, names in ((weighted, ["Euclid", "popularity"]), (signed, ["Euclid", "cosine", "popularity"])):
+        selection = fs.select(fs.SPML(), networks, {"n_iters": [3]}, n_folds=2)
+        assert list(selection.baselines_) == names
+
+
+def test_popularity_is_left_out_where_tasks_share_a_name(tasks):
+    twins = [task.replace(name="same") for task in tasks]
+    assert "popularity" not in fs.select(fs.SPML(), twins, {"n_iters": [3]}, n_folds=2).baselines_
+
+
+def made_selection(best, baselines):
+    trials = {name: Trial({}, scores) for name, scores in baselines.items()}
+    return Selection({}, float(np.mean(best)), None, [], True, "auc", trials, Trial({}, best))
+
+
+@pytest.mark.parametrize(
+    ("best", "is_ahead"),
+    [((0.82, 0.92, 0.88), True), ((0.81, 0.91, 0.83), False), ((0.70, 0.70, 0.70), False), ((0.80, 0.90, 0.85), False)],
+)
+def test_the_choice_is_compared_with_the_best_baseline_fold_by_fold(best, is_ahead):
+    """The folds differ by far more than the differences, so unpaired errors would decide nothing."""
+    selection = made_selection(best, {"Euclid": (0.5, 0.5, 0.5), "cosine tf-idf": (0.80, 0.90, 0.85)})
+    assert selection.best_baseline_ == "cosine tf-idf"
+    assert selection.beats_baselines_ == is_ahead
+    words = "is ahead of cosine tf-idf" if is_ahead else "is not ahead of cosine tf-idf"
+    assert words in selection.comparison()
+    assert f"{np.mean(best):.4f} against 0.8500" in selection.comparison()
+
+
+def test_undefined_folds_do_not_count_in_the_comparison():
+    nan = float("nan")
+    selection = made_selection((0.9, nan, 0.8), {"Euclid": (0.8, nan, 0.71), "popularity": (nan, nan, nan)})
+    assert selection.best_baseline_ == "Euclid"
+    assert selection.beats_baselines_
+
+
+@pytest.mark.filterwarnings("error")
+def test_select_warns_if_the_choice_is_not_ahead(tasks):
+    with pytest.warns(SelectionWarning, match="The best setting is not ahead of .*, the best baseline"):
+        fs.select(fs.SPML(weighting="none"), tasks, {"n_iters": [1]}, n_folds=3)
+    fs.select(fs.baselines.Euclid(), tasks, {"weighting": ["l1"]}, n_folds=3)  # a baseline itself is not compared
+
+
+# ---- weightings ----
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        ([[3, 0], [1, 2]], ["tfidf", "l2"]),
+        ([[1, 0], [1, 1]], ["tfidf", "l2"]),
+        ([[0.3, 0], [0.1, 2.5]], ["tfidf", "l2"]),
+        ([[0.3, 0], [-0.1, 2.5]], ["l2", "none"]),
+        ([[[3, 0], [1, 2]], [[0.5, -0.5], [0.1, 0.2]]], ["tfidf", "l2"]),  # dense blocks are scaled by all of these
+    ],
+)
+def test_weightings_suit_the_features(features, expected):
+    network = fs.Network(features if np.ndim(features) == 2 else [np.array(block) for block in features])
+    other = fs.Network(features if np.ndim(features) == 2 else [np.array(block) for block in features], name="other")
+    assert suitable_weightings([other, network]) == expected
+
+
+def test_weighted_networks_stay_weighted():
+    assert suitable_weightings(fs.Weighting("l1").fit_transform(fs.Network([[3, 0], [1, 2]]))) == [None]
+
+
+@pytest.mark.parametrize("estimator", [fs.SPML(n_iters=32), fs.MTSPML(n_iters=32)])
+def test_select_chooses_the_weighting(tasks, estimator):
+    signed = [task.replace(features=task.features * np.float32(-1)) for task in tasks]
+    for networks, weightings in ((tasks, {"tfidf", "l2"}), (signed, {"l2", "none"})):
+        selection = fs.select(estimator, networks, n_folds=2)
+        assert {trial.params["weighting"] for trial in selection.trials_} == weightings
+
+
+# ---- what held-out nodes may tell ----
+
+
+def test_settings_of_one_selection_do_not_share_a_weighting(tasks):
+    both = fs.select(fs.SPML(), tasks, {"weighting": ["l2", "tfidf"], "n_iters": [30]}, n_folds=3)
+    for trial in both.trials_:
+        alone = fs.select(fs.SPML(weighting=trial.params["weighting"]), tasks, {"n_iters": [30]}, n_folds=3)
+        assert alone.trials_[0].fold_scores == trial.fold_scores
+    assert both.trials_[0].fold_scores != both.trials_[1].fold_scores
+
+
+def test_a_weighting_is_fitted_without_the_held_out_nodes():
+    """Frequent features of held-out nodes would change the idf: the trial must not see them."""
+    rng = np.random.default_rng(5)
+    network = fs.Network(rng.integers(0, 3, size=(40, 25)), np.triu(rng.random((40, 40)) < 0.15, 1)).undirected()
+    (trial,) = fs.select(fs.SPML(weighting="tfidf"), network, {"n_iters": [40]}, n_folds=4).trials_
+    expected, leaked = [], []
+    for (split,) in fold_networks([network], 4):
+        expected.append(fold_means(fs.SPML(weighting="tfidf", n_iters=40).fit(split.train), [split]))
+        weighting = fs.Weighting("tfidf").fit(network)
+        model = fs.SPML(n_iters=40).fit(weighting.transform(split.train))
+        leaked.append(np.nanmean(fs.link_auc(model, weighting.transform(network), split.test_nodes)))
+    assert trial.fold_scores == pytest.approx(expected, abs=1e-12)
+    assert not np.allclose(expected, leaked, atol=1e-4)  # or this test could not fail
+
+
+def test_a_task_without_a_defined_score_does_not_count():
+    """Six of 30 nodes of the second task have links, so most folds of two nodes hold none of them."""
+    rng = np.random.default_rng(1)
+    first = make_network(0, 30, name="a")
+    links = np.zeros((30, 30))
+    links[[0, 1, 2, 3, 4, 5], [1, 0, 3, 2, 5, 4]] = 1
+    second = fs.Network(rng.integers(0, 3, size=first.features.shape), links, name="b")
+    got = fs.select(fs.SPML(), [first, second], {"n_iters": [20]}, n_folds=15).trials_[0].fold_scores
+    expected, n_undefined = [], 0
+    for fold in fold_networks([first, second], 15):
+        model = fs.SPML(n_iters=20).fit([split.train for split in fold])
+        aucs = [fs.link_quality(model, split.network, split.test_nodes).means()["auc"] for split in fold]
+        n_undefined += np.isnan(aucs[1])
+        expected.append(np.nanmean(aucs))
+    assert n_undefined > 0
+    assert got == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_fold_is_left_out_if_one_task_cannot_be_trained_without_it():
+    links = np.zeros((12, 12))
+    links[[0, 1], [1, 0]] = 1
+    networks = [
+        make_network(0, 30, name="a"),
+        fs.Network(np.ones((12, make_network(0, 30).n_features)), links, name="b"),
+    ]
+    with pytest.warns(UserWarning, match="[12] of 6 folds hold all links of a task"):
+        selection = fs.select(fs.SPML(), networks, {"n_iters": [5]}, n_folds=6)
+    usable = [all(split.train.n_triplets > 0 for split in fold) for fold in fold_networks(networks, 6)]
+    assert len(selection.trials_[0].fold_scores) == sum(usable) in (4, 5)
+
+
+def test_only_hidden_nodes_are_candidates_of_anchors():
+    network = make_network(3, 40, nodes=[f"n{i}" for i in range(40)])
+    (split,) = fs.split_networks([network], 0.3, seed=1, anchors=["n3", "n8"])
+    metric = fs.Metric.identity(network.n_features)
+    got = hidden_links(split, ["n3", "n8"]).quality(metric).auc
+    assert np.array_equal(got, fs.link_auc(metric, network, [3, 8], candidates=split.test_nodes), equal_nan=True)
+    assert not np.array_equal(got, fs.link_auc(metric, network, [3, 8]), equal_nan=True)
+
+
 # ---- what is chosen ----
 
 
 def test_one_standard_error_takes_the_first_that_is_close_to_the_best():
     trials = [
-        selection_module.Trial({"reg": 3}, (0.70, 0.72), 0.0),
-        selection_module.Trial({"reg": 2}, (0.80, 0.82), 0.0),
-        selection_module.Trial({"reg": 1}, (0.80, 0.84), 0.0),  # best: .82, standard error .02
+        Trial({"reg": 3}, (0.70, 0.72)),
+        Trial({"reg": 2}, (0.80, 0.82)),
+        Trial({"reg": 1}, (0.80, 0.84)),  # best: .82, standard error .02
     ]
-    assert selection_module._choose(trials, one_standard_error=False).params == {"reg": 1}
-    assert selection_module._choose(trials, one_standard_error=True).params == {"reg": 2}
+    assert _choose(trials, one_standard_error=False).params == {"reg": 1}
+    assert _choose(trials, one_standard_error=True).params == {"reg": 2}
 
 
 def test_random_settings(tasks):
@@ -280,7 +530,7 @@ def test_interrupted_before_anything_is_done(tasks):
         ({"prior": "zero"}, "the grid needs a list of values for 'prior', got 'zero'"),
         ({"reg": []}, "the grid needs a list of values for 'reg'"),
         ({"n_iters": [10, 0]}, "n_iters must be a positive integer, got 0"),
-        ({"reg": stats.loguniform(1e-4, 1)}, "say by n_random how many"),
+        ({"reg": stats.loguniform(1e-4, 1)}, "give n_random, the number of settings to draw"),
         ([], "grid is empty"),
     ],
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
+from scipy import sparse
 
 import fastspml as fs
 from fastspml.weighting import KINDS
@@ -66,6 +69,79 @@ def test_rare_and_frequent_words_are_left_out(kind):
         np.testing.assert_allclose(got.toarray(), naive.weighting(kind, [COUNTS], kept))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_feature_is_kept_at_the_bounds_of_min_df_and_max_df(kind):
+    """Features are in 4, 2, 2 and 1 of six nodes: 4 of 6 is not above max_df=4/6, 1 is not below min_df=1."""
+    networks = [fs.Network(COUNTS), fs.Network(OTHER)]
+    everything = fs.Weighting(kind).fit(networks).transform(OTHER).toarray()
+    got = fs.Weighting(kind, min_df=1, max_df=4 / 6).fit(networks).transform(OTHER).toarray()
+    np.testing.assert_array_equal(got, everything)
+    assert not fs.Weighting(kind, min_df=1).drops_features
+    without = fs.Weighting(kind, min_df=2).fit(networks).transform(OTHER).toarray()
+    assert not without[:, 3].any()
+    assert without[0, 1]
+
+
+FRACTIONS = np.array([[0.9, 0.2, 0.0, 1.5], [0.0, 0.05, 0.3, 0.0], [1e-3, 0.0, 0.0, 0.0]])
+
+
+def test_tfidf_is_positive_and_increasing_for_all_positive_values():
+    values = np.sort(np.append(np.geomspace(1e-12, 1e6, 400), [np.nextafter(1, 0), 1.0, np.nextafter(1, 2)]))
+    features = sparse.csr_array((np.append(values, values), (np.arange(806) % 403, np.arange(806) // 403)))
+    weighting = fs.Weighting("tfidf").fit(fs.Network(sparse.vstack([features, sparse.csr_array((10, 2))])))
+    rows = np.column_stack([values, np.ones(len(values))])
+    got = weighting.transform(rows).toarray()
+    local = got[:, 0] / got[:, 1]  # the other entry has local weight 1 and the same idf
+    assert (local > 0).all()
+    assert (np.diff(local) >= 0).all()
+    np.testing.assert_allclose(local, np.where(values < 1, values, 1 + np.log(values)), rtol=1e-12)
+
+
+def test_tfidf_of_fractions_is_the_twins():
+    weighting = fs.Weighting("tfidf").fit(fs.Network(FRACTIONS))
+    expected = naive.weighting("tfidf", [FRACTIONS], FRACTIONS)
+    np.testing.assert_allclose(weighting.transform(FRACTIONS).toarray(), expected, rtol=1e-12)
+    assert weighting.has_fractions_
+    assert fs.Weighting("tfidf").fit(fs.Network(COUNTS)).has_fractions_ is False
+
+
+def stored_before(weighting):
+    """Return a weighting as files of earlier versions hold it: with 1 + ln x below 1, too."""
+    old = copy.copy(weighting)
+    old.has_fractions_ = None
+    return old
+
+
+def test_a_stored_weighting_keeps_its_local_weight(tmp_path):
+    network = fs.Network(FRACTIONS)
+    new = fs.Weighting("tfidf").fit(network)
+    old = stored_before(new)
+    logs = np.where(FRACTIONS > 0, 1 + np.log(np.where(FRACTIONS > 0, FRACTIONS, 1)), 0) * new.idf_
+    expected = logs / np.linalg.norm(logs, axis=1, keepdims=True)
+    for weighting, values in ((old, expected), (new, new.transform(FRACTIONS).toarray())):
+        fs.write_networks(tmp_path / "n.h5", [weighting.transform(network)], overwrite=True)
+        (back,) = fs.read_networks(tmp_path / "n.h5")
+        assert back.weighting == weighting
+        np.testing.assert_allclose(back.weighting.transform(FRACTIONS).toarray(), values, rtol=1e-12)
+
+
+def test_weightings_of_both_versions_are_equal_unless_there_were_fractions():
+    of_counts, of_fractions = (fs.Weighting("tfidf").fit(fs.Network(values)) for values in (COUNTS, FRACTIONS))
+    assert stored_before(of_counts) == of_counts
+    assert stored_before(of_fractions) != of_fractions
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1.0, 1e160, 1e300])
+@pytest.mark.parametrize("kind", ["l1", "l2"])
+def test_rows_of_any_size_are_scaled_to_length_1(kind, scale):
+    rows = np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    expected = fs.Weighting(kind).fit_transform(fs.Network(rows)).features.toarray()
+    rows[0] *= scale
+    got = fs.Weighting(kind).fit_transform(fs.Network(rows)).features.toarray()
+    np.testing.assert_allclose(got, expected, rtol=1e-12)
+    assert np.array_equal(got[1:], expected[1:])
+
+
 def test_words_in_every_node_carry_nothing():
     got = fs.Weighting("tfidf").fit_transform(fs.Network([[1, 1], [1, 0]])).features
     assert got.nnz == 1
@@ -78,7 +154,12 @@ def test_words_in_every_node_carry_nothing():
         (lambda: fs.Weighting(min_df=0.5), "min_df must be a number of nodes, got 0.5"),
         (lambda: fs.Weighting(max_df=0), "max_df must be a share above 0 and up to 1, got 0"),
         (lambda: fs.Weighting("l1").transform(COUNTS), "has not been fitted; call fit or fit_transform first"),
-        (lambda: fs.Weighting().fit(fs.Network(-COUNTS)), r"has negative attributes \(-3.0\); tf-idf is for counts"),
+        (lambda: fs.Weighting().fit(fs.Network(-COUNTS)),
+         r"'network' has negative features \(-3.0\), which tf-idf cannot weight; use 'l2', 'l1', 'binary' or 'none'"),
+        (lambda: fs.Weighting().fit(fs.Network(COUNTS)).transform(-COUNTS), r"attributes has negative features \(-3.0\)"),
+        (lambda: fs.Weighting().fit(fs.Network(COUNTS)).transform(fs.Network(-COUNTS)), r"has negative features \(-3.0\)"),
+        (lambda: fs.Weighting(min_df=-1), "min_df must be a number of nodes, got -1"),
+        (lambda: fs.Weighting(max_df=1.5), "max_df must be a share above 0 and up to 1, got 1.5"),
         (lambda: fs.Weighting("l2").fit_transform(fs.Weighting("l2").fit_transform(fs.Network(COUNTS))),
          r"'network' has been weighted already \(l2\); weight plain counts, once"),
         (lambda: fs.Weighting("l1").fit(fs.Network(COUNTS)).transform(np.ones((2, 3))),

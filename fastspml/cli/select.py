@@ -12,8 +12,6 @@ from fastspml.cli.train import KEYS, TRAINING_KEYS, add_dask, add_keys, as_value
 if TYPE_CHECKING:
     from fastspml.selection import SelectProgress
 
-MEASURES = ("auc", "standard_error", "seconds")
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", nargs="?", help="TOML file, as of fastspml train, with what is not to be chosen")
@@ -74,9 +72,12 @@ def run(options: argparse.Namespace) -> None:
             {"run": options.output, "best": selection.best_params_, "complete": selection.is_complete_, "tried": table}
         )
         return
-    varied = [key for key in table[0] if len({str(row[key]) for row in table}) > 1 and key not in MEASURES]
+    varied = [key for key in selection.best_params_ if len({str(row.get(key)) for row in table}) > 1]
     print_table(
-        [[*(_short(row[key]) for key in varied), row["auc"], row["standard_error"]] for row in table[: options.top]],
+        [
+            [*(_short(row.get(key, "")) for key in varied), row["auc"], row["standard_error"]]
+            for row in table[: options.top]
+        ],
         header=[*varied, "AUC", "standard error"],
     )
     chosen = ", ".join(f"{key} = {_short(value)}" for key, value in selection.best_params_.items())

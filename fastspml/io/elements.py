@@ -153,6 +153,8 @@ def write_weighting(file: Writer, parent: Any, name: str, weighting: Weighting) 
     if weighting.n_features_ is not None:
         file.array(group, "n_features", weighting.n_features_)
         write_dense_blocks(file, group, weighting.dense_blocks_, weighting.n_features_)
+    if weighting.has_fractions_ is not None:
+        file.array(group, "has_fractions", int(weighting.has_fractions_))
     if weighting.idf_ is not None:
         file.array(group, "idf", weighting.idf_)
 
@@ -166,8 +168,10 @@ def read_weighting(file: Reader, parent: Any, name: str) -> Weighting:
     if file.find(group, "n_features") is not None:
         weighting.n_features_ = file.number(group, "n_features")
         weighting.dense_blocks_ = read_dense_blocks(file, group, "dense_blocks", weighting.n_features_)
+    if file.find(group, "has_fractions") is not None:  # else 1 + ln x weights all values
+        weighting.has_fractions_ = bool(file.number(group, "has_fractions"))
     weighting.idf_ = read_if_there(file, group, "idf", read_floats)
-    is_weighted = weighting.n_features_ is not None and (weighting.kind == "tfidf" or weighting.cuts_words)
+    is_weighted = weighting.n_features_ is not None and (weighting.kind == "tfidf" or weighting.drops_features)
     n_weights = None if weighting.idf_ is None else len(weighting.idf_)
     if n_weights != (weighting.n_features_ if is_weighted else None):
         file.refuse(f"{name} of {file.name} has {n_weights} weights of words, not one each; the file is damaged.")

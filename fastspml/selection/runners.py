@@ -1,0 +1,71 @@
+"""Where the fits of a selection run: on threads of this process, or on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from fastspml.selection.folds import Folds, fit_fold
+from fastspml.selection.scorings import Scoring
+
+# Gives a function that starts the fit of a setting without fold f; on exit it stops the fits that still run.
+Runner = AbstractContextManager[Callable[[dict[str, Any], int], "Future[Any]"]]
+
+
+@contextmanager
+def on_threads(n_threads: int, estimator: Any, folds: Folds, scoring: Scoring) -> Iterator[Any]:
+    """Run fits on threads of this process."""
+    is_stopped = threading.Event()
+    with ThreadPoolExecutor(n_threads, "fastspml-select") as pool:
+        try:
+            yield lambda setting, f: pool.submit(_timed_fit, estimator, setting, folds, f, scoring, is_stopped)
+        finally:
+            is_stopped.set()  # running fits end at their next chunk, waiting ones do not start
+
+
+@contextmanager
+def on_cluster(client: Any, estimator: Any, folds: Folds, scoring: Scoring) -> Iterator[Any]:
+    """Run fits on the workers of a Dask cluster; each worker receives the networks once."""
+    held = hold(client, folds)
+    pool = client.get_executor(pure=False)
+    started: list[Future[Any]] = []
+
+    def start(setting: dict[str, Any], f: int) -> Future[Any]:
+        started.append(pool.submit(_timed_fit, estimator, setting, held, f, scoring))
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for future in started:
+            future.cancel()
+
+
+def hold(client: Any, value: Any) -> Any:
+    """Make a value the result of a task of the cluster, which recomputes it if a worker dies with it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        return client.submit(_same, value, pure=False)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _timed_fit(
+    estimator: Any,
+    setting: dict[str, Any],
+    folds: Folds,
+    f: int,
+    scoring: Scoring,
+    is_stopped: threading.Event | None = None,
+) -> tuple[list[Any], float]:
+    """Fit a setting without a fold; return what `fit_fold` does, and seconds."""
+    started, is_stopped = time.perf_counter(), is_stopped or threading.Event()
+    done = [] if is_stopped.is_set() else fit_fold(estimator, setting, folds.usable[f], scoring, is_stopped)
+    return done, time.perf_counter() - started

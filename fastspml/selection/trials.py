@@ -1,0 +1,152 @@
+"""What selection reports: a trial of every setting, progress, and the choice beside its baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+class SelectionWarning(UserWarning):
+    """The setting that was chosen is not clearly ahead of a ranking that learns nothing."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting, and how well it ranked the links of held-out nodes.
+
+    Attributes
+    ----------
+    params : dict
+    fold_scores : tuple of float
+        The score of each fold: the mean over tasks of the scoring.
+    measures : dict of str to tuple of float
+        Every measure of `LinkQuality` by name: for each fold the mean over tasks of the mean over nodes. Those of the
+        first k candidates have the k of the scoring, or 10.
+    seconds : float
+        Time of its fits and evaluations. Numbers of iterations of one setting share it.
+    """
+
+    params: dict[str, Any]
+    fold_scores: tuple[float, ...]
+    measures: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def score(self) -> float:
+        """Mean of the score over the folds where it is defined."""
+        return float(np.nanmean(self.fold_scores))
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the score over folds."""
+        return _mean_and_error(np.array(self.fold_scores))[1]
+
+    @property
+    def fold_aucs(self) -> tuple[float, ...]:
+        """AUC of each fold."""
+        return self.measures["auc"]
+
+    @property
+    def auc(self) -> float:
+        """Mean AUC over the folds where it is defined."""
+        return self.means()["auc"]
+
+    def means(self) -> dict[str, float]:
+        """Return the mean of every measure over the folds where it is defined; nan if there is none."""
+        return {name: _mean_and_error(np.array(values))[0] for name, values in self.measures.items()}
+
+    def ahead_of(self, other: Trial) -> tuple[float, float]:
+        """Return the mean difference of the scores, fold by fold, from another trial's, and its standard error."""
+        return _mean_and_error(np.array(self.fold_scores) - np.array(other.fold_scores))
+
+
+def _mean_and_error(values: np.ndarray) -> tuple[float, float]:
+    """Return the mean of the values that are defined and its standard error; nan where there are too few."""
+    values = values[~np.isnan(values)]
+    mean = float(values.mean()) if len(values) else float("nan")
+    return mean, float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+@dataclass(frozen=True)
+class SelectProgress:
+    """What `progress` receives after every fit."""
+
+    n_done: int
+    n_fits: int
+    elapsed_s: float
+    best: Trial | None  # among the settings that have been fitted on all folds
+    finished: list[Trial]  # of the setting that this fit completed, if it did
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The result of `select`. Names are those of scikit-learn's searches.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        Parameters chosen, the number of iterations among them.
+    best_score_ : float
+        Their score, the mean over folds.
+    best_estimator_ : the estimator with those parameters, fitted on all nodes of the networks
+    trials_ : list of Trial
+        Everything that was tried, best first.
+    is_complete_ : bool
+        False if the search was interrupted: the choice is among the settings that were done.
+    scoring_ : str
+        Name of the score.
+    baselines_ : dict of str to Trial
+        The same folds ranked without learning: by Euclidean distance, by the cosine of tf-idf rows, by popularity.
+    best_trial_ : Trial
+        The trial of the parameters chosen.
+    """
+
+    best_params_: dict[str, Any]
+    best_score_: float
+    best_estimator_: Any
+    trials_: list[Trial] = field(repr=False)
+    is_complete_: bool = True
+    scoring_: str = "auc"
+    baselines_: Mapping[str, Trial] = field(default_factory=dict, repr=False)
+    best_trial_: Trial | None = field(default=None, repr=False)
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return a row per trial, best first: the parameters, score, standard_error, all measures, and seconds."""
+        return [
+            {**trial.params, "score": trial.score, "standard_error": trial.standard_error, **trial.means(),
+             "seconds": trial.seconds}
+            for trial in self.trials_
+        ]  # fmt: skip
+
+    @property
+    def best_baseline_(self) -> str | None:
+        """Name of the baseline with the best score, if there is one."""
+        defined = [name for name, trial in self.baselines_.items() if not np.isnan(trial.fold_scores).all()]
+        return max(defined, key=lambda name: self.baselines_[name].score, default=None)
+
+    @property
+    def beats_baselines_(self) -> bool:
+        """Whether the choice is ahead of every baseline by more than a standard error of the fold differences."""
+        name = self.best_baseline_
+        if name is None or self.best_trial_ is None:
+            return True
+        mean, error = self.best_trial_.ahead_of(self.baselines_[name])
+        return mean > error
+
+    def comparison(self) -> str:
+        """Return a sentence that compares the choice with the best baseline."""
+        name = self.best_baseline_
+        if name is None or self.best_trial_ is None:
+            return "There is no baseline to compare with."
+        mean, error = self.best_trial_.ahead_of(self.baselines_[name])
+        figures = f"{self.scoring_} {self.best_score_:.4f} against {self.baselines_[name].score:.4f}"
+        by = f"a difference of {mean:+.4f} ± {error:.4f} over {len(self.best_trial_.fold_scores)} folds"
+        if self.beats_baselines_:
+            return f"The best setting is ahead of {name}, the best baseline: {figures}, {by}."
+        return (
+            f"The best setting is not ahead of {name}, the best baseline, by a standard error: {figures}, {by}; "
+            f"prefer {name}, or try other features, weightings or more iterations."
+        )
