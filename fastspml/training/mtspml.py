@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from fastspml.training.loop import train
 from fastspml.training.packed import pack
 from fastspml.training.shards import threads
 from fastspml.training.state import ProgressCall, State, make_sums, new_state
+
+if TYPE_CHECKING:  # the inherited signature of __init__ names these; the API reference resolves them here
+    from dataclasses import InitVar  # noqa: F401
+
+    from fastspml.weighting import Weighting  # noqa: F401
 
 # Iterations with a frozen common metric are numbered from 1 on again, for the new task alone; under another seed they
 # do not draw what later iterations of all tasks will.

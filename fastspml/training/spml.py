@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +11,11 @@ from fastspml.checks import check_number
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.training.growing import GrowingLearner
+
+if TYPE_CHECKING:  # the inherited signature of __init__ names these; the API reference resolves them here
+    from dataclasses import InitVar  # noqa: F401
+
+    from fastspml.weighting import Weighting  # noqa: F401
 
 PRIORS = {"zero": 0.0, "identity": 1.0}
 
