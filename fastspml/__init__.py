@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# Where each public name lives. A module is imported when one of its names is first touched, so that
-# `import fastspml` costs nothing and the command line can answer without the compiler.
+# The module of each public name. A module is imported when one of its names is first used: `import fastspml` takes no
+# time, and the command line answers without importing the compiler. Type checkers see the imports at the end instead.
 _HOMES = {
     "Network": "network",
     "Split": "splits",
@@ -38,16 +38,46 @@ _MODULES = {"baselines": "baselines", "datasets": "datasets", "distributed": "cl
 __all__ = ["__version__", *_HOMES, *_MODULES]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(import_module(f"fastspml.{_HOMES[name]}"), name)
-    elif name in _MODULES:
-        value = import_module(f"fastspml.{_MODULES[name]}")
-    else:
-        raise AttributeError(f"module 'fastspml' has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if TYPE_CHECKING:
+    from fastspml import baselines as baselines
+    from fastspml import cluster as _cluster
+    from fastspml import datasets as datasets
+    from fastspml.io import read_networks as read_networks
+    from fastspml.io import write_networks as write_networks
+    from fastspml.leaks import check_leaks as check_leaks
+    from fastspml.metric import Metric as Metric
+    from fastspml.network import Network as Network
+    from fastspml.ranking.index import LinkIndex as LinkIndex
+    from fastspml.ranking.index import connect as connect
+    from fastspml.ranking.measures import LinkQuality as LinkQuality
+    from fastspml.ranking.measures import link_auc as link_auc
+    from fastspml.ranking.measures import link_quality as link_quality
+    from fastspml.selection import Selection as Selection
+    from fastspml.selection import select as select
+    from fastspml.splits import Split as Split
+    from fastspml.splits import split_networks as split_networks
+    from fastspml.synthetic import synthetic_networks as synthetic_networks
+    from fastspml.training.model_files import load_model as load_model
+    from fastspml.training.model_files import save_model as save_model
+    from fastspml.training.mtspml import MTSPML as MTSPML
+    from fastspml.training.spml import SPML as SPML
+    from fastspml.training.state import Progress as Progress
+    from fastspml.vocabulary import share_vocabulary as share_vocabulary
+    from fastspml.weighting import Weighting as Weighting
+
+    distributed = _cluster
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            value = getattr(import_module(f"fastspml.{_HOMES[name]}"), name)
+        elif name in _MODULES:
+            value = import_module(f"fastspml.{_MODULES[name]}")
+        else:
+            raise AttributeError(f"module 'fastspml' has no attribute {name!r}")
+        globals()[name] = value
+        return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,11 @@ from fastspml.training.adding import add_task
 from fastspml.training.algorithm import PRIORS, Algorithm, check_prior
 from fastspml.training.estimator import Estimator, parameter
 from fastspml.training.state import ProgressCall
+
+if TYPE_CHECKING:  # the inherited signature of __init__ names these; the API reference resolves them here
+    from dataclasses import InitVar  # noqa: F401
+
+    from fastspml.weighting import Weighting  # noqa: F401
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +12,11 @@ from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.training.algorithm import PRIORS, Algorithm, check_prior
 from fastspml.training.estimator import Estimator, parameter
+
+if TYPE_CHECKING:  # the inherited signature of __init__ names these; the API reference resolves them here
+    from dataclasses import InitVar  # noqa: F401
+
+    from fastspml.weighting import Weighting  # noqa: F401
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

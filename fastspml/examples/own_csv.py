@@ -1,0 +1,52 @@
+"""How do I get from my own CSV files to predicted links?
+
+The script writes two small files as an example: documents with an id and a text, and links between ids. Replace them by
+your own. The command line imports them; `fastspml import text --help` lists the options.
+"""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from pathlib import Path
+
+import fastspml as fs
+from fastspml.cli import main as fastspml
+
+TOPICS = {
+    "bread": "bake bread dough flour yeast oven crust sourdough",
+    "soup": "cook soup broth onion carrot pot simmer stock",
+    "cake": "bake cake sugar butter cream oven icing sponge",
+}
+
+
+def write_csv(folder: Path) -> None:
+    """Write 30 recipes with four words of a topic each; recipes of a topic link to the next three."""
+    with open(folder / "recipes.csv", "w", newline="") as texts, open(folder / "links.csv", "w", newline="") as links:
+        documents, edges = csv.writer(texts), csv.writer(links)
+        documents.writerow(["id", "text"])
+        for topic, text in TOPICS.items():
+            words = text.split() * 3
+            for i in range(10):
+                documents.writerow([f"{topic}-{i}", " ".join(words[i : i + 4])])
+                edges.writerows([f"{topic}-{i}", f"{topic}-{(i + step) % 10}"] for step in (1, 2, 3))
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_csv(folder)
+        files = [str(folder / "recipes.csv"), str(folder / "links.csv")]
+        fastspml(["import", "text", *files, "-o", str(folder / "recipes.h5")])
+        (recipes,) = fs.read_networks(folder / "recipes.h5")
+
+    split = recipes.split(test_size=5)  # pretend that five recipes are new: hide them with all their links
+    model = fs.SPML(prior="identity", weighting="tfidf", margin=1 / 3, n_iters=2000).fit(split.train)
+    nodes, _ = fs.LinkIndex(model.metric_, split.train).query(split.test.features, k=3)
+    for new, found in zip(split.test.nodes, split.train.nodes[nodes], strict=True):
+        print(f"{new} -> {', '.join(found)}")
+    print(f"AUC of the five: {fs.link_quality(model, recipes, split.test_nodes).means()['auc']:.2f}")
+
+
+if __name__ == "__main__":
+    main()
