@@ -36,14 +36,17 @@ class MTSPML(Estimator):
     Parameters
     ----------
     common_reg : float
-        gamma_0 of the paper. Iteration t of the common metric steps by 1/(common_reg t).
+        gamma_0 of the paper. Iteration t of the common metric steps by 1/(common_reg t). Infinity keeps the common
+        metric at its prior: every task learns alone.
     task_reg : float or sequence of float
-        gamma_q, one for all tasks or one each.
+        gamma_q, one for all tasks or one each. Infinity keeps M_q at zero: the tasks share one metric.
     project : {"each", "combined"}
-        What a projection makes positive semidefinite: M_0 and every M_q, as the paper prints it; or only the sums
-        M_0 + M_q, which is all that a distance needs. Then the parts stay unprojected, so that a task can take back
-        what the common metric gives, and a projection during training is of the sums that the next iteration is judged
-        by.
+        What a projection makes positive semidefinite: M_0 and every M_q, as in the paper; or only the sums
+        M_0 + M_q, which is all that a distance needs. The parts then stay unprojected, so that a task can undo what
+        the common metric adds, and projections during training apply to the sums at which the next iteration evaluates
+        the hinge.
+    prior : {"zero", "identity"}
+        What the common metric is pulled to; the identity in the paper.
     metric, score, rank, step, margin, n_iters, batch_size, projection, average, weighting, seed, shards, n_threads
         As in `SPML`; a batch is drawn for every task. The factors of factored metrics are common to all tasks:
         M_0 = diag(w_0) + F F' and M_q = diag(w_q).

@@ -27,52 +27,53 @@ class SPML(Estimator):
 
         reg/2 ||M - P||_F^2 + 1/|S| sum over (i, j, l) in S of max(d(i, l) - d(i, j) + margin, 0),
 
-    S being all triplets of a node i, a node l it is linked to and a node j it is not linked to. A list of networks is
-    pooled (U-SPML of the paper): S is then the disjoint union of theirs.
+    where S is the set of all triplets of a node i, a node j that i is not linked to and a node l that i is linked to.
+    A list of networks is pooled (U-SPML of the paper): S is then the disjoint union of their sets.
 
     Parameters
     ----------
     reg : float
         Weight of the regulariser, lambda in the paper. Iteration t steps by 1/(reg t).
     metric : {"diagonal", "full", "factored"}
-        A weight per feature; all of M, d x d numbers; or diag(w) + F F' with d x rank factors F, by which different
-        features can be treated as similar. The objective of a factored metric regularises w only.
+        "diagonal" learns a weight per feature. "full" learns all d x d entries of M. "factored" learns
+        M = diag(w) + F F' with d x rank factors F, so that different features can be similar; its objective
+        regularises w only.
     score : {"distance", "similarity"}
         What ranks candidates, in training and in prediction: the distance as in the paper, or the similarity 2 x'My,
-        which leaves out the candidate's own length.
+        which ignores the candidate's own length.
     rank : int
         Columns of F.
     step : float
         Step size of F, by AdaGrad: F = F_0 + step S / sqrt(G), where S sums the negated subgradients of the violated
-        triplets and G, feature by feature, their mean squares. Half the step needs four times the iterations. F is held
-        back by few iterations, not by ``reg``; ``average`` and ``projection`` concern w.
+        triplets and G, feature by feature, their mean squares. Half the step needs four times the iterations. Early
+        stopping regularises F; ``reg``, ``average`` and ``projection`` apply to w only.
     prior : {"zero", "identity"}
-        P, what the metric is pulled to; the paper's is zero.
+        P, what the metric is pulled to; zero in the paper.
     margin : float
+        Difference that the hinge requires between d(i, j) and d(i, l).
     n_iters, batch_size : int
         T iterations, each with the mean over B triplets drawn from S.
     projection : {"end", "every", "never"} or int
-        When the metric is projected to the cone of positive semidefinite matrices; k is every k iterations and after
-        the last.
+        When the metric is projected to the cone of positive semidefinite matrices: after the last iteration, after
+        every one, never, or every k iterations and after the last.
     average : bool
-        Whether the mean of all iterates is returned instead of the last.
+        Return the mean of all iterates instead of the last.
     weighting : None, kind or Weighting
-        None: attributes are taken as they are. Otherwise the model weights, and is handed plain counts at fit and
-        ever after.
+        None: features are used unchanged. Otherwise the model weights them: give it plain counts, at `fit` and later.
     seed : int
         The same seed and shards give the same diagonal metric, bit for bit, on any number of threads and machines.
     shards : int
-        Parts of a fit that run side by side, on threads or on a cluster, and are merged a few dozen times in all
-        (`fastspml.training.shards`). 1 is the paper's algorithm. Use 8 or more for every thread or worker; the
-        objective stays within 0.3% of one shard.
+        Parts of a fit that run in parallel, on threads or on a cluster, and are merged a few dozen times in all
+        (`fastspml.training.shards`). 1 is the paper's algorithm. Use 8 for every thread or worker; the objective stays
+        within 0.3% of that of one shard.
     n_threads : int
-        Threads that run shards; those beyond the machine's, or beyond the number of shards, are not used.
+        Threads that run shards, at most one per processor and per shard.
 
     Attributes
     ----------
     metric_ : Metric
     violations_ : int array, shape (iterations,)
-        |S+|: how many of each iteration's triplets were violated.
+        |S+|: the number of violated triplets of each iteration.
     n_iters_ : int
         Iterations done: n_iters, unless `progress` stopped the fit.
     weighting_ : Weighting or None
