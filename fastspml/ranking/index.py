@@ -117,20 +117,27 @@ class LinkIndex:
             Squared distances, or similarities 2 x'Mc; nan where there is no node.
         """
         rows = self.metric.rows(X_new, "X_new")
+        if radius is not None:
+            self._check_radius(radius)
+        warn_of_blank(blank_rows(self.metric, rows))
+        nodes, values = self.search(rows, k, candidates, exclude, n_threads)
+        if radius is not None:
+            is_out = values < radius if self.metric.ranks_by_similarity else values > radius
+            nodes[is_out], values[is_out] = -1, np.nan
+        return nodes, values
+
+    def search(
+        self, rows: sparse.csr_array, k: int, candidates: Any = None, exclude: Any = None, n_threads: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return what `query` returns, for rows of `Metric.rows`."""
         segments, names = self._state
         _check_k(k, len(names))
-        warn_of_blank(blank_rows(self.metric, rows))
         is_hidden = None if candidates is None else ~names.mask(candidates, "candidates")
         lists = None if exclude is None else names.lists(exclude, rows.shape[0], "exclude")
         if exclude is not None and lists is None:
             excluded = names.mask(exclude, "exclude")
             is_hidden = excluded if is_hidden is None else is_hidden | excluded
-        nodes, values = segments.nearest(rows, int(k), is_hidden, lists, n_threads)
-        if radius is not None:
-            self._check_radius(radius)
-            is_out = values < radius if self.metric.ranks_by_similarity else values > radius
-            nodes[is_out], values[is_out] = -1, np.nan
-        return nodes, values
+        return segments.nearest(rows, int(k), is_hidden, lists, n_threads)
 
     def _check_radius(self, radius: Any) -> None:
         if not self.metric.ranks_by_similarity and radius != 0:

@@ -35,6 +35,10 @@ class NodeNames:
     def __contains__(self, name: object) -> bool:
         return name in self._position_of
 
+    def find(self, name: Any) -> int:
+        """Return the position of a name, or -1 if no node has it."""
+        return self._position_of.get(name, -1)
+
     def positions(self, nodes: Any, what: str = "nodes") -> np.ndarray:
         """Return the positions of nodes: int64, shape (m,).
 
