@@ -65,11 +65,17 @@ class LinkIndex:
         self._start(Segments.of(NodeScores(self.metric, network)), names)
 
     def _start(self, segments: Segments, names: NodeNames) -> None:
+        names.index_names()  # so that `add` takes time for the added nodes only
         self._lock = threading.Lock()
         self._state = segments, names  # replaced as a whole, so that a query sees both at the same time
 
     def __repr__(self) -> str:
         return f"LinkIndex({self.n_nodes:,} nodes, {self.metric!r})"
+
+    @property
+    def node_names(self) -> NodeNames:
+        """The names of the nodes, which can be looked up."""
+        return self._state[1]
 
     @property
     def nodes(self) -> np.ndarray:
@@ -230,16 +236,13 @@ def _with_names(names: NodeNames, added: Any, n_added: int) -> NodeNames:
             raise ValueError(
                 "the nodes of the index have no names, so new ones cannot have any; pass rows without nodes=."
             )
-        return NodeNames(np.arange(len(names) + n_added), False)
+        return names.plus(np.arange(n_added))
     labels = Network(sparse.csr_array((n_added, 0)), nodes=added).nodes  # refuses names that are not distinct
     if not len(names):
         return NodeNames(labels, True)
-    if (labels.dtype.kind in "iu") != (names.names.dtype.kind in "iu"):
+    if (labels.dtype.kind in "iu") != names.are_numbers:
         raise TypeError("the names of all nodes must be strings, or all must be whole numbers.")
-    known = [name for name in labels.tolist() if name in names]
-    if known:
-        raise ValueError(f"{known[0]!r} is in the index already; remove it first.")
-    return NodeNames(np.concatenate([names.names, labels]), True)
+    return names.plus(labels)
 
 
 def connect(model: Metric | Any, network: Network, k: int, n_threads: int = 1) -> sparse.csr_array:

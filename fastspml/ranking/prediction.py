@@ -79,7 +79,7 @@ def predict_links(
     index = LinkIndex(metric, network) if index is None else index
     if index.n_nodes != network.n_nodes:
         raise ValueError(f"the index has {index.n_nodes} nodes, but {network.name!r} has {network.n_nodes}.")
-    rows, names, positions = _new_nodes(metric, network, new)
+    rows, names, positions = _new_nodes(metric, network, new, index.node_names)
     if network.n_nodes == 0 or len(names) == 0:
         found, values = np.full((len(names), 0), -1), np.zeros((len(names), 0))
     else:
@@ -100,9 +100,10 @@ def predict_links(
     )
 
 
-def _new_nodes(metric: Metric, network: Network, new: Any) -> tuple[sparse.csr_array, np.ndarray, np.ndarray | None]:
+def _new_nodes(
+    metric: Metric, network: Network, new: Any, known: NodeNames
+) -> tuple[sparse.csr_array, np.ndarray, np.ndarray | None]:
     """Return the weighted rows of new nodes, their names, and their positions in the network, -1 if not in it."""
-    known = NodeNames(network.nodes, network.has_node_names)
     if isinstance(new, Network):
         positions = np.full(new.n_nodes, -1)
         if new is network:

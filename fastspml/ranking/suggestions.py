@@ -71,10 +71,10 @@ def list_quality(
     Examples
     --------
     >>> import fastspml as fs
-    >>> network = fs.Network([[1, 0], [2, 0], [0, 3], [0, 4]])
+    >>> network = fs.Network([[1, 0], [2, 0], [3, 0], [0, 1]])
     >>> quality = fs.list_quality(fs.Metric.identity(2), network, range(4), k=1)
     >>> quality.hub_share, quality.coverage, quality.unrelated_share
-    (0.5, 0.75, 0.25)
+    (0.5, 0.5, 0.25)
     """
     check_network(network, "list_quality")
     check_positive_integer("k", k)
