@@ -13,6 +13,11 @@ from fastspml import Metric, Network
 from tests import naive
 
 
+def pytest_configure(config) -> None:
+    """Let networks have a node without features, as `make_network` has, without a warning in every test."""
+    config.addinivalue_line("filterwarnings", "ignore:.*no feature that the metric knows:UserWarning")
+
+
 def make_network(
     seed: int = 0, n_nodes: int = 14, n_features: int = 9, name: str | None = None, dtype: type = np.float32, **names
 ) -> Network:

@@ -463,7 +463,10 @@ class Metric(ABC):
         """
         if k is not None:
             check_positive_integer("k", k, " or None")
-        x, y = self._one_row(x, "x"), self._one_row(y, "y")
+        return self.explain_row_pairs(self._one_row(x, "x"), self._one_row(y, "y"), k)
+
+    def explain_row_pairs(self, x: sparse.csr_array, y: sparse.csr_array, k: int | None = 20) -> np.recarray:
+        """Return `explain_pairs` of two weighted rows."""
         shared = 2.0 * x.data[:, None] * self.submatrix(x.indices, y.indices) * y.data[None, :]
         of_x, of_y = np.nonzero(shared)
         order = np.argsort(-shared[of_x, of_y], kind="stable")[:k]

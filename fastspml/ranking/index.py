@@ -65,11 +65,17 @@ class LinkIndex:
         self._start(Segments.of(NodeScores(self.metric, network)), names)
 
     def _start(self, segments: Segments, names: NodeNames) -> None:
+        names.index_names()  # so that `add` takes time for the added nodes only
         self._lock = threading.Lock()
         self._state = segments, names  # replaced as a whole, so that a query sees both at the same time
 
     def __repr__(self) -> str:
         return f"LinkIndex({self.n_nodes:,} nodes, {self.metric!r})"
+
+    @property
+    def node_names(self) -> NodeNames:
+        """The names of the nodes, which can be looked up."""
+        return self._state[1]
 
     @property
     def nodes(self) -> np.ndarray:
@@ -117,20 +123,27 @@ class LinkIndex:
             Squared distances, or similarities 2 x'Mc; nan where there is no node.
         """
         rows = self.metric.rows(X_new, "X_new")
+        if radius is not None:
+            self._check_radius(radius)
+        warn_of_blank(blank_rows(self.metric, rows))
+        nodes, values = self.search(rows, k, candidates, exclude, n_threads)
+        if radius is not None:
+            is_out = values < radius if self.metric.ranks_by_similarity else values > radius
+            nodes[is_out], values[is_out] = -1, np.nan
+        return nodes, values
+
+    def search(
+        self, rows: sparse.csr_array, k: int, candidates: Any = None, exclude: Any = None, n_threads: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return what `query` returns, for rows of `Metric.rows`."""
         segments, names = self._state
         _check_k(k, len(names))
-        warn_of_blank(blank_rows(self.metric, rows))
         is_hidden = None if candidates is None else ~names.mask(candidates, "candidates")
         lists = None if exclude is None else names.lists(exclude, rows.shape[0], "exclude")
         if exclude is not None and lists is None:
             excluded = names.mask(exclude, "exclude")
             is_hidden = excluded if is_hidden is None else is_hidden | excluded
-        nodes, values = segments.nearest(rows, int(k), is_hidden, lists, n_threads)
-        if radius is not None:
-            self._check_radius(radius)
-            is_out = values < radius if self.metric.ranks_by_similarity else values > radius
-            nodes[is_out], values[is_out] = -1, np.nan
-        return nodes, values
+        return segments.nearest(rows, int(k), is_hidden, lists, n_threads)
 
     def _check_radius(self, radius: Any) -> None:
         if not self.metric.ranks_by_similarity and radius != 0:
@@ -223,16 +236,13 @@ def _with_names(names: NodeNames, added: Any, n_added: int) -> NodeNames:
             raise ValueError(
                 "the nodes of the index have no names, so new ones cannot have any; pass rows without nodes=."
             )
-        return NodeNames(np.arange(len(names) + n_added), False)
+        return names.plus(np.arange(n_added))
     labels = Network(sparse.csr_array((n_added, 0)), nodes=added).nodes  # refuses names that are not distinct
     if not len(names):
         return NodeNames(labels, True)
-    if (labels.dtype.kind in "iu") != (names.names.dtype.kind in "iu"):
+    if (labels.dtype.kind in "iu") != names.are_numbers:
         raise TypeError("the names of all nodes must be strings, or all must be whole numbers.")
-    known = [name for name in labels.tolist() if name in names]
-    if known:
-        raise ValueError(f"{known[0]!r} is in the index already; remove it first.")
-    return NodeNames(np.concatenate([names.names, labels]), True)
+    return names.plus(labels)
 
 
 def connect(model: Metric | Any, network: Network, k: int, n_threads: int = 1) -> sparse.csr_array:

@@ -98,7 +98,7 @@ def _scan(
 
 
 def _table(metric: Metric, queries: sparse.csr_array) -> np.ndarray:
-    """Return the table of `scanning.score_for_all`, a column for each query."""
+    """Return what a scan multiplies rows with: a column for each query, 2 Mx, or 2 w x and then 2 e_x."""
     if metric.form == "full":
         products = metric.product(queries)
     else:

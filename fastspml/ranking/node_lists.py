@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -22,18 +21,56 @@ class NodeNames:
     """
 
     def __init__(self, names: np.ndarray, are_names: bool) -> None:
-        self.names = names
         self.are_names = are_names
+        self._parts = [names]
+        self._n_nodes = len(names)
 
     def __len__(self) -> int:
-        return len(self.names)
+        return self._n_nodes
+
+    @property
+    def names(self) -> np.ndarray:
+        """Names, or positions, of all nodes."""
+        if len(self._parts) > 1:
+            self._parts = [np.concatenate(self._parts)]
+        return self._parts[0]
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether names are whole numbers."""
+        return self._parts[0].dtype.kind in "iu"
 
     @cached_property
-    def _position_of(self) -> Mapping[Any, int]:
+    def _position_of(self) -> dict[Any, int]:
+        """Position of every name. `plus` extends it, so names beyond the end are those of a longer list."""
         return {name: position for position, name in enumerate(self.names.tolist())}
 
+    def index_names(self) -> None:
+        """Index the names now, so that nothing later waits for it."""
+        if self.are_names:
+            self._position_of  # noqa: B018
+
     def __contains__(self, name: object) -> bool:
-        return name in self._position_of
+        return self.find(name) >= 0
+
+    def plus(self, added: np.ndarray) -> NodeNames:
+        """Return these names and, after them, added ones; in time proportional to the number of added ones."""
+        if not self.are_names:
+            return NodeNames(np.arange(len(self) + len(added)), False)
+        positions = self._position_of
+        more = NodeNames(added, True)
+        more._parts, more._n_nodes = [*self._parts, added], len(self) + len(added)
+        for position, name in enumerate(added.tolist(), len(self)):
+            if positions.setdefault(name, position) < len(self):
+                raise ValueError(f"{name!r} is in the index already; remove it first.")
+            positions[name] = position
+        more.__dict__["_position_of"] = positions
+        return more
+
+    def find(self, name: Any) -> int:
+        """Return the position of a name, or -1 if no node has it."""
+        position = self._position_of.get(name, -1)
+        return position if position < len(self) else -1
 
     def positions(self, nodes: Any, what: str = "nodes") -> np.ndarray:
         """Return the positions of nodes: int64, shape (m,).
@@ -70,7 +107,7 @@ class NodeNames:
             near = difflib.get_close_matches(name, map(str, self.names.tolist()), n=3)
             hint = f"close matches are {', '.join(near)}" if near else "check its spelling"
             raise ValueError(f"{what} holds {name!r:.60}, but no node has that name; {hint}.")
-        return self._position_of[name]
+        return self.find(name)
 
     def mask(self, nodes: Any, what: str = "nodes") -> np.ndarray:
         """Return nodes as a mask, shape (n_nodes,)."""

@@ -1,0 +1,246 @@
+"""LinkTable: predicted links by name, with scores, probabilities and reasons; for people and for other libraries."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import math
+import os
+import unicodedata
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+
+COLUMNS = ("node", "candidate", "score", "probability")
+
+# Rows that a notebook shows.
+SHOWN_ROWS = 20
+
+# A spreadsheet runs a cell that starts with one of these as a formula.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+class Reason(NamedTuple):
+    """A pair of features that speaks for a link; the same feature twice under a diagonal metric."""
+
+    feature: Any  # of the node
+    other: Any  # of the candidate
+    shared: float  # what the pair adds to the similarity 2 x'My
+
+
+class Link(NamedTuple):
+    """A predicted link."""
+
+    node: Any
+    candidate: Any
+    score: float
+    probability: float
+    reasons: tuple[Reason, ...] = ()
+
+
+class LinkTable:
+    """Predicted links, one per row: the best candidates of each node, best first.
+
+    Iteration gives `Link` tuples; an index gives one of them, a slice another table.
+
+    Attributes
+    ----------
+    node, candidate : arrays, shape (n_links,)
+        Names of the nodes, or positions if they have none.
+    score : float64 array
+        Similarity, or minus the squared distance; larger is likelier.
+    probability : float64 array
+        Probability of a link, nan without a calibration. It refers to the candidates and the density of links that the
+        calibration was fitted on.
+    reasons : list of tuples of Reason, or None
+        Features that speak for each link, most important first, if they were requested.
+    blank_nodes : array
+        Nodes without a feature that the metric knows: their candidates are the same for any such node.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> network = fs.Network([[1, 0], [2, 0], [0, 5]], nodes=["apt", "bash", "curl"])
+    >>> new = fs.Network([[0, 4]], nodes=["dash"])
+    >>> links = fs.predict_links(fs.Metric.identity(2), network, new, k=1)
+    >>> links
+    LinkTable(1 link of 1 node: dash -> curl)
+    >>> links[0].candidate, links[0].score
+    ('curl', -1.0)
+    >>> print(links.to_csv(), end="")
+    node,candidate,score,probability
+    dash,curl,-1.0,
+    """
+
+    def __init__(
+        self,
+        node: np.ndarray,
+        candidate: np.ndarray,
+        score: np.ndarray,
+        probability: np.ndarray,
+        reasons: list[tuple[Reason, ...]] | None = None,
+        blank_nodes: Sequence[Any] | np.ndarray = (),
+        are_named: bool = True,
+    ) -> None:
+        self.node = node
+        self.candidate = candidate
+        self.score = score
+        self.probability = probability
+        self.reasons = reasons
+        self.blank_nodes = np.asarray(blank_nodes)
+        self._are_named = are_named  # False if new nodes are known by the position of their row
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    def __iter__(self) -> Iterator[Link]:
+        reasons = self.reasons if self.reasons is not None else [()] * len(self)
+        columns = (getattr(self, name).tolist() for name in COLUMNS)
+        return map(Link, *columns, reasons)
+
+    @overload
+    def __getitem__(self, rows: int) -> Link: ...
+    @overload
+    def __getitem__(self, rows: slice) -> LinkTable: ...
+    def __getitem__(self, rows: int | slice) -> Link | LinkTable:
+        """Return a link, or a table of some."""
+        if not isinstance(rows, slice):
+            position = range(len(self))[rows]  # refuses what is out of range
+            return next(iter(self[position : position + 1]))
+        node, candidate, score, probability = (getattr(self, name)[rows] for name in COLUMNS)
+        reasons = None if self.reasons is None else self.reasons[rows]
+        return LinkTable(node, candidate, score, probability, reasons, self.blank_nodes, self._are_named)
+
+    def __repr__(self) -> str:
+        n_nodes = len(set(self.node.tolist()))
+        counts = f"{_counted(len(self), 'link')} of {_counted(n_nodes, 'node')}"
+        first = [f"{visible(link.node)} -> {visible(link.candidate)}" for link in self[:3]]
+        more = ", ..." if len(self) > len(first) else ""
+        return f"LinkTable({counts}{': ' if first else ''}{', '.join(first)}{more})"
+
+    def _repr_html_(self) -> str:
+        """Return the first rows as an HTML table."""
+        header = "".join(f"<th>{name}</th>" for name in self._header())
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(_shown(cell))}</td>" for cell in self._cells(link)) + "</tr>"
+            for link in self[:SHOWN_ROWS]
+        )
+        more = f"<p>{len(self) - SHOWN_ROWS:,} more rows</p>" if len(self) > SHOWN_ROWS else ""
+        return f"<table><thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table>{more}"
+
+    def _header(self) -> list[str]:
+        return [*COLUMNS, *(["reasons"] if self.reasons is not None else [])]
+
+    def _cells(self, link: Link) -> list[Any]:
+        """Return the cells of a row for a table of texts; a missing probability is empty."""
+        cells = [link.node, link.candidate, link.score, "" if math.isnan(link.probability) else link.probability]
+        return [*cells, _described(link.reasons)] if self.reasons is not None else cells
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the columns as lists."""
+        columns = {name: getattr(self, name).tolist() for name in COLUMNS}
+        return columns if self.reasons is None else columns | {"reasons": [_described(row) for row in self.reasons]}
+
+    def to_pandas(self) -> Any:
+        """Return a pandas.DataFrame with a row per link."""
+        return _package("pandas").DataFrame(self.to_dict(), columns=self._header())
+
+    def to_polars(self) -> Any:
+        """Return a polars.DataFrame with a row per link."""
+        return _package("polars").DataFrame(self.to_dict())
+
+    def to_networkx(self) -> Any:
+        """Return a networkx.DiGraph with an edge from node to candidate per link, with score and probability.
+
+        A new node without a name, which is known by the position of its row, becomes ("new", position).
+        """
+        graph = _package("networkx").DiGraph()
+        for link in self:
+            node = link.node if self._are_named else ("new", link.node)
+            graph.add_edge(node, link.candidate, score=link.score, probability=link.probability)
+        return graph
+
+    def to_csv(self, path: str | os.PathLike[str] | None = None, overwrite: bool = False) -> str | None:
+        """Write the table as CSV, or return it as text without a path.
+
+        A text that starts with =, +, -, @, a tab or a carriage return gets an apostrophe in front, so that spreadsheets
+        show it instead of running it as a formula.
+
+        Parameters
+        ----------
+        path : str or path, optional
+        overwrite : bool, default False
+            Whether a file that exists may be replaced.
+        """
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self._header())
+        writer.writerows([_harmless(cell) for cell in self._cells(link)] for link in self)
+        return _deliver(text.getvalue(), path, overwrite)
+
+    def to_jsonl(self, path: str | os.PathLike[str] | None = None, overwrite: bool = False) -> str | None:
+        """Write a line of JSON per link, or return them as text without a path; a missing probability is null.
+
+        Parameters are those of `to_csv`.
+        """
+        lines = []
+        for link in self:
+            row = link._asdict() | {"probability": None if math.isnan(link.probability) else link.probability}
+            row["reasons"] = [reason._asdict() for reason in link.reasons]
+            if self.reasons is None:
+                del row["reasons"]
+            lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+        return _deliver("".join(lines), path, overwrite)
+
+
+def visible(value: Any) -> str:
+    r"""Return a value as text in which control and direction characters are escaped, such as \x1b."""
+    is_safe = ((c, c == " " or unicodedata.category(c)[0] not in "CZ") for c in str(value))
+    return "".join(c if safe else c.encode("unicode_escape").decode() or c for c, safe in is_safe)
+
+
+def _shown(cell: Any) -> str:
+    return f"{cell:.4g}" if isinstance(cell, float) else visible(cell)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _described(reasons: Sequence[Reason]) -> str:
+    """Return reasons as text: "linux 0.52; kernel ~ module 0.31"."""
+    names = (
+        f"{reason.feature}" if reason.feature == reason.other else f"{reason.feature} ~ {reason.other}"
+        for reason in reasons
+    )
+    return "; ".join(f"{name} {reason.shared:.3g}" for name, reason in zip(names, reasons, strict=True))
+
+
+def _harmless(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell
+
+
+def _deliver(text: str, path: str | os.PathLike[str] | None, overwrite: bool) -> str | None:
+    """Return a text, or write it to a file."""
+    if path is None:
+        return text
+    try:
+        with open(path, "w" if overwrite else "x", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except FileExistsError:
+        raise FileExistsError(
+            f"{os.fspath(path)} exists already; pass overwrite=True to replace it, or choose another name."
+        ) from None
+    return None
+
+
+def _package(name: str) -> Any:
+    """Import an optional package, or say how to get it."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ImportError(f"{name} is not installed; run pip install {name} and try again.") from None

@@ -1,0 +1,143 @@
+"""Prediction of links: the best candidates of new nodes, as a LinkTable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fastspml.checks import check_positive_integer, is_whole
+from fastspml.metric import Metric
+from fastspml.network import Network
+from fastspml.ranking.calibration import Calibration
+from fastspml.ranking.index import LinkIndex
+from fastspml.ranking.links import LinkTable, Reason
+from fastspml.ranking.measures import blank_rows, check_network, metric_of
+from fastspml.ranking.node_lists import NodeNames
+from fastspml.sparse.mapped import rows_between, take_rows
+
+
+def predict_links(
+    model: Metric | Any,
+    network: Network,
+    new: Any,
+    k: int = 10,
+    exclude_known: bool = True,
+    candidates: Any = None,
+    task: str | int | None = None,
+    reasons: int = 0,
+    calibration: Calibration | None = None,
+    index: LinkIndex | None = None,
+    n_threads: int = 1,
+) -> LinkTable:
+    """Predict the links of new nodes, or of nodes of the network, to nodes of the network.
+
+    A node of the network is never its own candidate.
+
+    Parameters
+    ----------
+    model : Metric, or a fitted model
+    network : Network
+        Nodes that can be linked to, and the known links.
+    new : Network, feature rows, or names of nodes of the network
+        Nodes whose links are predicted. A node of a Network with the name of a node of `network` is that node.
+    k : int, default 10
+        Number of candidates per node; fewer if there are no more.
+    exclude_known : bool, default True
+        Whether the known links of a node, those in ``network.adjacency``, are left out.
+    candidates : names, positions or mask, optional
+        Nodes that can be linked to; all by default.
+    task : str or int, optional
+        Task of the model; by default the one that has the name of the network.
+    reasons : int, default 0
+        Number of features, or pairs of features, that explain each link.
+    calibration : Calibration, optional
+        Gives the probabilities.
+    index : LinkIndex, optional
+        An index of the nodes of `network` under the same metric, if there is one already.
+    n_threads : int, default 1
+
+    Returns
+    -------
+    LinkTable
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> network = fs.Network([[1, 0], [2, 1], [0, 5]], [[0, 1, 0], [0, 0, 0], [0, 0, 0]], nodes=["apt", "bash", "curl"])
+    >>> [link.candidate for link in fs.predict_links(fs.Metric.identity(2), network, ["apt"])]  # bash is known
+    ['curl']
+    >>> [link.candidate for link in fs.predict_links(fs.Metric.identity(2), network, [[0, 4]], k=2)]
+    ['curl', 'bash']
+    """
+    check_network(network, "predict_links")
+    check_positive_integer("k", k)
+    if not is_whole(reasons) or reasons < 0:
+        raise ValueError(f"reasons must be a number of features, 0 or more; got {reasons!r}.")
+    metric = metric_of(model, network if task is None else task, "predict_links")
+    index = LinkIndex(metric, network) if index is None else index
+    if index.n_nodes != network.n_nodes:
+        raise ValueError(f"the index has {index.n_nodes} nodes, but {network.name!r} has {network.n_nodes}.")
+    rows, names, positions = _new_nodes(metric, network, new, index.node_names)
+    if network.n_nodes == 0 or len(names) == 0:
+        found, values = np.full((len(names), 0), -1), np.zeros((len(names), 0))
+    else:
+        found, values = index.search(
+            rows, min(int(k), network.n_nodes), candidates, _excluded(network, positions, exclude_known), n_threads
+        )
+    of_row, place = np.nonzero(found >= 0)
+    candidate = found[of_row, place]
+    score = values[of_row, place] if metric.ranks_by_similarity else 0.0 - values[of_row, place]
+    return LinkTable(
+        node=names[of_row],
+        candidate=network.nodes[candidate],
+        score=score,
+        probability=np.full(len(score), np.nan) if calibration is None else calibration.probability(score),
+        reasons=_reasons(metric, rows, metric.rows(network), of_row, candidate, int(reasons)) if reasons else None,
+        blank_nodes=names[blank_rows(metric, rows)],
+        are_named=isinstance(new, Network) or positions is not None,
+    )
+
+
+def _new_nodes(
+    metric: Metric, network: Network, new: Any, known: NodeNames
+) -> tuple[sparse.csr_array, np.ndarray, np.ndarray | None]:
+    """Return the weighted rows of new nodes, their names, and their positions in the network, -1 if not in it."""
+    if isinstance(new, Network):
+        positions = np.full(new.n_nodes, -1)
+        if new is network:
+            positions = np.arange(network.n_nodes)
+        elif new.has_node_names and network.has_node_names:
+            positions = np.array([known.find(name) for name in new.nodes.tolist()], dtype=np.int64)
+        return metric.rows(new), new.nodes, positions
+    is_names = isinstance(new, str) or (isinstance(new, (list, tuple)) and new and all(isinstance(n, str) for n in new))
+    if is_names or (isinstance(new, np.ndarray) and new.dtype.kind in "UT"):
+        positions = known.positions(new, "new")
+        return take_rows(metric.rows(network), positions), network.nodes[positions], positions
+    rows = metric.rows(new, "new")
+    return rows, np.arange(rows.shape[0]), None
+
+
+def _excluded(network: Network, positions: np.ndarray | None, exclude_known: bool) -> list[np.ndarray] | None:
+    """Return the nodes that each new node must not be linked to: itself and, where wanted, its known links."""
+    if positions is None or not (positions >= 0).any():
+        return None
+    adjacency = network.adjacency
+    return [
+        np.append(adjacency.indices[adjacency.indptr[i] : adjacency.indptr[i + 1]] if exclude_known else [], i)
+        .astype(np.int64) if i >= 0 else np.zeros(0, dtype=np.int64)
+        for i in positions.tolist()
+    ]  # fmt: skip
+
+
+def _reasons(
+    metric: Metric, rows: sparse.csr_array, others: sparse.csr_array, of_row: np.ndarray, candidate: np.ndarray, n: int
+) -> list[tuple[Reason, ...]]:
+    """Return the pairs of features that add most to the similarity of each link."""
+    result = []
+    for row, other in zip(of_row.tolist(), candidate.tolist(), strict=True):
+        pairs = metric.explain_row_pairs(rows_between(rows, row, row + 1), rows_between(others, other, other + 1), n)
+        shared = zip(pairs.feature_x.tolist(), pairs.feature_y.tolist(), pairs.shared.tolist(), strict=True)
+        result.append(tuple(Reason(*pair) for pair in shared if pair[2] > 0.0))
+    return result
