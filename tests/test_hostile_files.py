@@ -202,7 +202,7 @@ HOSTILE = [
     (shape((3.5, 3.5)), "X of nets.h5 has shape None, expected rows and columns"),
     (shape(np.ones(17, int)), "X of nets.h5 has shape None, expected rows and columns"),
     (shape((10**18, 3)), "X has 1000000000000000000 rows, so its indptr needs 1000000000000000001 entries; it has 4"),
-    (shape((3, 2)), "indices of X run from 0 to 2, but must lie in 0 to 1"),
+    (shape((3, 2)), "indices of X run from 0 to 2, but must be from 0 to 1"),
     (shape((3, 4)), "var of nets.h5 names 3 of 4"),
     (other_length("networks/000/obs/_index"), "obs of nets.h5 names 2 of 3; one name each is needed"),
     (broken_text, "nets.h5 is torn or damaged .*utf-8"),

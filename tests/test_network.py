@@ -176,7 +176,7 @@ def corrupt(matrix, **parts):
         (lambda: fs.Network(X.astype(complex)), TypeError, "features must hold numbers, got complex128"),
         (lambda: fs.Network([["a", "b"]]), TypeError, "features must hold numbers"),
         (lambda: fs.Network(corrupt(X, indices=[0, 2, 0, -1])), ValueError, "indices of features run from -1 to 2"),
-        (lambda: fs.Network(corrupt(X, indices=[0, 9, 0, 1])), ValueError, "must lie in 0 to 2"),
+        (lambda: fs.Network(corrupt(X, indices=[0, 9, 0, 1])), ValueError, "must be from 0 to 2"),
         (lambda: fs.Network(corrupt(X, indptr=[0, 3, 2, 4])), ValueError, "must start at 0 and never decrease"),
         (lambda: fs.Network(corrupt(X, indptr=[0, 2, 2, 9])), ValueError, "indptr of features ends at 9, beyond its 4"),
         (lambda: fs.Network(corrupt(X, indptr=[0, 2, 4])), ValueError, "so its indptr needs 4 entries; it has 3"),

@@ -285,7 +285,7 @@ def test_a_link_is_true_in_one_way_only(path):
 @pytest.mark.parametrize(
     ("arrays", "match"),
     [
-        ({"X__indices": [0, 2, 3]}, "indices of X run from 0 to 3, but must lie in 0 to 2"),
+        ({"X__indices": [0, 2, 3]}, "indices of X run from 0 to 3, but must be from 0 to 2"),
         ({"X__indices": [0, -1, 2]}, "indices of X run from -1 to 2"),
         ({"X__indptr": [0, 3, 2, 3]}, "indptr of X must start at 0 and never decrease"),
         ({"X__indptr": [1, 2, 3, 3]}, "indptr of X must start at 0"),

@@ -1,4 +1,4 @@
-"""Canonical CSR: sparse matrices of any kind checked once, made sorted and free of duplicates, and frozen."""
+"""Canonical CSR: check a matrix of any kind once, sort its rows, sum duplicates, drop zeros and make it read-only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-# Whole numbers up to here are exact in float32, so that counts need only half the memory.
+# Integers up to here are exact in float32, so that counts take half the memory.
 LARGEST_EXACT_FLOAT32 = 2**24
 
 
@@ -20,7 +20,14 @@ def index_dtype(n_columns: int) -> type:
 
 
 class _MixedCSR(sparse.csr_array):
-    """A CSR array with an int64 indptr beside int32 indices, which SciPy takes everywhere but in `tocoo`."""
+    """A CSR array with int64 indptr and int32 indices, which SciPy supports everywhere but in `tocoo`.
+
+    Its arrays are read-only after unpickling and copying, as they are in a `Network`.
+    """
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.data, self.indices, self.indptr = freeze(self.data), freeze(self.indices), freeze(self.indptr)
 
     def tocoo(self, copy: bool = True) -> sparse.coo_array:
         """Return the matrix in coordinate form."""
@@ -34,28 +41,28 @@ class _MixedCSR(sparse.csr_array):
 def csr_from_parts(
     data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]
 ) -> sparse.csr_array:
-    """Build a CSR array on these very arrays; SciPy's constructor would widen the indices to the indptr's type."""
+    """Build a CSR array on these arrays, uncopied; SciPy's constructor would widen the indices to the indptr's type."""
     matrix = _MixedCSR(shape, dtype=data.dtype)
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
     return matrix
 
 
 def canonical_rows(rows: Any, what: str) -> sparse.csr_array:
-    """Return attribute rows, one or many, as a canonical CSR array; see `canonical_row_blocks`."""
+    """Return rows of features, one or more, as a canonical CSR array; see `canonical_row_blocks`."""
     return canonical_row_blocks(rows, what)[0]
 
 
 def canonical_row_blocks(rows: Any, what: str) -> tuple[sparse.csr_array, tuple[int, ...]]:
-    """Return attribute rows, sparse, dense or a list of blocks, as `canonical_blocks` does; one row may be a vector."""
+    """Return rows of features, sparse, dense or a list of blocks, as `canonical_blocks` does; a vector is one row."""
     if is_blocks(rows):
-        return canonical_blocks([_at_least_2d(block) for block in rows], what)
-    return canonical_features(_at_least_2d(rows), what), ()
+        return canonical_blocks([_at_least_2d(block, what) for block in rows], what)
+    return canonical_features(_at_least_2d(rows, what), what), ()
 
 
-def _at_least_2d(rows: Any) -> Any:
-    """Return a matrix as it is, and a vector, sparse or dense, as a matrix of one row."""
+def _at_least_2d(rows: Any, what: str) -> Any:
+    """Return a matrix unchanged, and a vector, sparse or dense, as a matrix of one row."""
     if not sparse.issparse(rows):
-        return np.atleast_2d(np.asarray(rows))
+        return np.atleast_2d(_as_array(rows, what))
     if rows.ndim == 2:
         return rows
     row = rows.tocsr()
@@ -63,15 +70,15 @@ def _at_least_2d(rows: Any) -> Any:
 
 
 def is_blocks(features: Any) -> bool:
-    """Tell whether features are a list of matrices, side by side; a list of rows is a matrix itself."""
+    """Tell whether features are a list of matrices side by side; a list of rows is a single matrix."""
     return isinstance(features, (list, tuple)) and any(getattr(block, "ndim", 0) == 2 for block in features)
 
 
 def canonical_blocks(features: Any, what: str = "features") -> tuple[sparse.csr_array, tuple[int, ...]]:
     """Return features as one canonical CSR array, and the widths of its dense blocks.
 
-    Features are a matrix, which has no dense blocks, or a list of matrices over the same rows: SciPy's are sparse
-    blocks, all others dense ones. Sparse blocks come first, each kind in the order given.
+    Features are a matrix, which has no dense blocks, or a list of matrices over the same rows: those of SciPy are
+    sparse blocks, all others dense ones. Sparse blocks are put first, each kind in the order given.
     """
     if not is_blocks(features):
         return canonical_features(features, what), ()
@@ -88,8 +95,8 @@ def canonical_blocks(features: Any, what: str = "features") -> tuple[sparse.csr_
 
 
 def _canonical_dense(block: Any, what: str) -> sparse.csr_array:
-    """Return a dense block as a canonical CSR array, built without SciPy's list of coordinates."""
-    block = _as_numbers(np.asarray(block), what)
+    """Return a dense block as a canonical CSR array, without SciPy's detour through coordinates."""
+    block = _as_numbers(_as_array(block, what), what)
     n_rows, n_columns = block.shape
     if n_columns == 0:
         raise ValueError(f"a dense block of {what} has no columns; leave it out.")
@@ -104,9 +111,9 @@ def block_bounds(n_features: int, dense_blocks: Sequence[int]) -> np.ndarray:
 
 
 def widths_of_bounds(bounds: Any, n_features: int) -> tuple[int, ...]:
-    """Return the widths of dense blocks from `block_bounds`, as found in a file or an object of another library."""
+    """Return the widths of dense blocks from the bounds that `block_bounds` returned, which may come from a file."""
     bounds = np.asarray(bounds)
-    columns = bounds.tolist()  # Python's numbers do not overflow
+    columns = bounds.tolist()  # Python's integers do not overflow
     is_valid = bounds.ndim == 1 and bounds.dtype.kind in "iu" and len(columns) > 1
     if not is_valid or columns[0] < 0 or columns[-1] != n_features or any(a >= b for a, b in pairwise(columns)):
         raise ValueError(
@@ -117,7 +124,7 @@ def widths_of_bounds(bounds: Any, n_features: int) -> tuple[int, ...]:
 
 
 def canonical_features(features: Any, what: str = "features") -> sparse.csr_array:
-    """Return one matrix as a canonical CSR array of float32 or float64; refuse what is no finite number."""
+    """Return one matrix as a canonical CSR array of float32 or float64; refuse values that are not finite."""
     return _canonical_values(_own_csr(features, what), what)
 
 
@@ -134,6 +141,7 @@ def _canonical_values(matrix: sparse.csr_array, what: str) -> sparse.csr_array:
 
 
 def canonical_adjacency(adjacency: Any, n_nodes: int, name: str) -> sparse.csr_array:
+    """Return links as a canonical CSR array of True; warn of self links of the network called `name` and drop them."""
     matrix = _own_csr(adjacency, "adjacency")
     if matrix.shape != (n_nodes, n_nodes):
         rows, columns = matrix.shape
@@ -156,27 +164,47 @@ def canonical_adjacency(adjacency: Any, n_nodes: int, name: str) -> sparse.csr_a
 
 def _own_csr(matrix: Any, what: str) -> sparse.csr_array:
     """Return a CSR copy of any sparse or dense matrix whose structure has been checked."""
-    matrix = _as_numbers(matrix if sparse.issparse(matrix) else np.asarray(matrix), what)
+    matrix = _as_numbers(matrix if sparse.issparse(matrix) else _as_array(matrix, what), what)
     if sparse.issparse(matrix):
         _check_structure(matrix, what)
     return sparse.csr_array(matrix, copy=True)
 
 
+def _as_array(values: Any, what: str) -> np.ndarray:
+    """Return anything dense as an ndarray; refuse masked values, of which NumPy would use what is below the mask."""
+    if np.ma.is_masked(values):
+        raise ValueError(f"{what} has masked values; replace them, for example by zeros with {what}.filled(0).")
+    return np.asarray(values)
+
+
 def _as_numbers(matrix: Any, what: str) -> Any:
-    """Return a sparse or dense matrix of numbers of a type that SciPy can compute with; refuse anything else."""
+    """Return a sparse or dense matrix of numbers in a type in which SciPy sums duplicates without overflow."""
     if matrix.dtype.kind not in "biuf":
         raise TypeError(f"{what} must hold numbers, got {matrix.dtype}.")
     if matrix.ndim != 2:
         raise ValueError(f"{what} must have two dimensions, got shape {matrix.shape}.")
     if matrix.dtype == np.float16:  # SciPy has no sparse half floats
         return matrix.astype(np.float32)
-    if matrix.dtype.kind in "iu":  # duplicates are summed: in eight bits they could overflow
-        return matrix.astype(np.int64, copy=False)
+    if matrix.dtype.kind in "iu":
+        return matrix.astype(np.int64 if _fits_int64(matrix) else np.float64, copy=False)
     return matrix
 
 
+def _fits_int64(matrix: Any) -> bool:
+    """Tell whether any sum of stored integers fits into int64."""
+    if matrix.dtype.itemsize < 8:
+        return True  # no matrix in memory has 2**31 duplicates of one entry
+    values, n_summed = matrix, 1
+    if sparse.issparse(matrix):
+        values = matrix.data if matrix.format in ("bsr", "coo", "csc", "csr") else matrix.tocoo().data
+        n_summed = values.size
+    if not values.size:
+        return True
+    return max(int(values.max()), -int(values.min())) * n_summed <= np.iinfo(np.int64).max
+
+
 def _check_structure(matrix: Any, what: str) -> None:
-    """Refuse sparse matrices whose index arrays would lead a conversion out of bounds."""
+    """Refuse sparse matrices with invalid indices, on which SciPy's conversions would read out of bounds."""
     if matrix.format in ("csr", "csc"):
         major, minor = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
         check_csr(matrix.indptr, matrix.indices, len(matrix.data), major, minor, what)
@@ -190,7 +218,7 @@ def _check_structure(matrix: Any, what: str) -> None:
 
 
 def check_csr(indptr: np.ndarray, indices: np.ndarray, n_stored: int, major: int, minor: int, what: str) -> None:
-    """Refuse compressed arrays that do not describe a (major, minor) matrix."""
+    """Refuse index arrays that do not describe `major` compressed rows of width `minor` with `n_stored` values."""
     if len(indptr) != major + 1:
         raise ValueError(f"{what} has {major} rows, so its indptr needs {major + 1} entries; it has {len(indptr)}.")
     if indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]):
@@ -205,14 +233,14 @@ def check_csr(indptr: np.ndarray, indices: np.ndarray, n_stored: int, major: int
 def _check_bounds(indices: np.ndarray, size: int, what: str) -> None:
     if len(indices) and (indices.min() < 0 or indices.max() >= size):
         raise ValueError(
-            f"indices of {what} run from {indices.min()} to {indices.max()}, but must lie in 0 to {size - 1}."
+            f"indices of {what} run from {indices.min()} to {indices.max()}, but must be from 0 to {size - 1}."
         )
 
 
 def freeze_csr(matrix: sparse.csr_array) -> sparse.csr_array:
     """Make a CSR array canonical (sorted, no duplicates, no zeros), settle its index types, and freeze it."""
     if not (matrix.has_canonical_format and matrix.data.all()):
-        # SciPy mends a matrix in place, which takes arrays of its own with indices of one type.
+        # SciPy works in place, on arrays with indices of one type.
         matrix = sparse.csr_array((matrix.data, matrix.indices, matrix.indptr), matrix.shape, copy=True)
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
@@ -228,7 +256,7 @@ def freeze_csr(matrix: sparse.csr_array) -> sparse.csr_array:
 
 
 def freeze(array: np.ndarray) -> np.ndarray:
-    """Return a read-only view of an array, or the array itself if it is read-only: what was shared stays shared."""
+    """Return a read-only view of an array, or the array itself if it is read-only already."""
     if array.flags.c_contiguous and not array.flags.writeable:
         return array
     array = np.ascontiguousarray(array).view()
@@ -237,12 +265,12 @@ def freeze(array: np.ndarray) -> np.ndarray:
 
 
 def as_kernel_csr(matrix: sparse.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return indptr, indices and data of a matrix as kernels take them, always of the same types."""
+    """Return indptr, indices and data of a matrix in the types that kernels expect."""
     indptr = matrix.indptr.astype(np.int64, copy=False)
     indices = matrix.indices.astype(index_dtype(matrix.shape[1]), copy=False)
     return unsigned(indptr), unsigned(indices), freeze(matrix.data)
 
 
 def unsigned(array: np.ndarray) -> np.ndarray:
-    """View whole numbers, known not to be negative, as unsigned: a kernel then skips the test for negative indices."""
+    """View non-negative integers as unsigned: kernels then need no test for negative indices."""
     return freeze(array.view(array.dtype.str.replace("i", "u")))
