@@ -14,6 +14,8 @@ _HOMES = {
     "Split": "splits",
     "split_networks": "splits",
     "share_vocabulary": "vocabulary",
+    "networks_from_frames": "frames",
+    "Tokenizer": "tokens",
     "synthetic_networks": "synthetic",
     "Weighting": "weighting",
     "Metric": "metric",

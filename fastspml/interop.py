@@ -1,15 +1,16 @@
-"""Other libraries' objects to and from the parts of a network: networkx graphs, AnnData, PyTorch Geometric's Data.
+"""Objects of other libraries to and from networks: networkx graphs, AnnData, PyTorch Geometric's Data.
 
-Objects are taken by what they have, not by their type; networkx and anndata are imported only to make one of theirs,
-torch never.
+Objects are recognised by their attributes, not by their type. networkx, anndata and torch are imported only to build
+one of theirs.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -17,20 +18,112 @@ from scipy import sparse
 from fastspml.sparse.csr import block_bounds, widths_of_bounds
 
 Parts = dict[str, Any]
-"""Arguments of Network: features, adjacency, nodes, vocabulary and perhaps a name."""
+"""Arguments of Network: features, adjacency and perhaps nodes, vocabulary and name."""
 
 
-def from_networkx(graph: Any, attributes: str | None = None) -> Parts:
+class Conversions:
+    """Conversions of a Network, as methods."""
+
+    @classmethod
+    def from_networkx(cls, graph: Any, attributes: str | None = None, **names: Any) -> Self:
+        """Build a network from a networkx graph; the edges of an undirected graph link both ways.
+
+        Parameters
+        ----------
+        graph : networkx.Graph or networkx.DiGraph
+        attributes : str, optional
+            The node attribute that holds the features: a mapping of feature names to numbers, or a vector.
+            By default every numeric node attribute is a feature.
+        **names
+            Arguments of `Network` that replace those of the graph, such as ``features``.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> import fastspml as fs
+        >>> graph = nx.Graph([("anna", "bob")])
+        >>> graph.nodes["anna"]["age"] = 31
+        >>> fs.Network.from_networkx(graph)
+        Network('network': 2 nodes, 2 links, 1 features)
+        """
+        return _build(cls, networkx_parts(graph, attributes, with_features="features" not in names) | names)
+
+    def to_networkx(self, attributes: str = "words") -> Any:
+        """Return a networkx.DiGraph whose node attribute of that name maps feature names to numbers."""
+        return _to_networkx(self, attributes)
+
+    @classmethod
+    def from_anndata(cls, data: Any, links: str | None = None, obsm: str | Sequence[str] = (), **names: Any) -> Self:
+        """Build a network from an AnnData object: X, the names in obs and var, and the links in obsp.
+
+        Parameters
+        ----------
+        data : anndata.AnnData
+        links : str, optional
+            Key of the links in obsp; needed if obsp has several.
+        obsm : str or sequence of str, optional
+            Keys of embeddings in obsm, such as "X_pca", that become dense blocks beside X. Dense blocks that
+            `to_anndata` has written are restored without it.
+        **names
+            Arguments of `Network` that replace those of the object, such as ``name``. By default the name is
+            ``uns["name"]``, as `to_anndata` writes it, or else the key of the links.
+        """
+        return _build(cls, anndata_parts(data, links, [obsm] if isinstance(obsm, str) else obsm) | names)
+
+    def to_anndata(self) -> Any:
+        """Return an anndata.AnnData with the features in X, the links in obsp["links"] and the name in uns["name"].
+
+        Dense blocks are the last columns of X; uns["dense_blocks"] holds the first column of each, and then the number
+        of columns.
+        """
+        return _to_anndata(self)
+
+    @classmethod
+    def from_pyg(cls, data: Any, **names: Any) -> Self:
+        """Build a network from a PyTorch Geometric Data object, by its x and edge_index; torch is not imported.
+
+        ``names`` are arguments of `Network`. By default they are those that `to_pyg` has stored, if any.
+        """
+        return _build(cls, pyg_parts(data) | names)
+
+    def to_pyg(self, dense: bool = True) -> Any:
+        """Return a torch_geometric.data.Data with x, edge_index, name, node_names and feature_names.
+
+        Parameters
+        ----------
+        dense : bool, default True
+            Whether x is a dense tensor, which most layers need, or a sparse CSR tensor.
+
+        Notes
+        -----
+        Needs torch and torch_geometric, which are imported here only.
+        """
+        return _to_pyg(self, dense)
+
+
+def _build(cls: Any, parts: Parts) -> Any:
+    return cls(**parts)
+
+
+def networkx_parts(graph: Any, attributes: str | None = None, with_features: bool = True) -> Parts:
     """Return the parts of a graph; see `Network.from_networkx`."""
     nodes = list(graph.nodes)
     position = {node: i for i, node in enumerate(nodes)}
     vocabulary: dict[str, int] = {}
     rows, columns, values = [], [], []
-    for i, node in enumerate(nodes):
-        for word, value in _attributes_of(node, graph.nodes[node], attributes):
+    for i, node in enumerate(nodes if with_features else ()):
+        for feature, value in _features_of(node, graph.nodes[node], attributes):
             rows.append(i)
-            columns.append(vocabulary.setdefault(word, len(vocabulary)))
+            columns.append(vocabulary.setdefault(feature, len(vocabulary)))
             values.append(value)
+    if with_features and not vocabulary:
+        sought = "numeric attribute" if attributes is None else f"attribute {attributes!r} with features"
+        warnings.warn(
+            f"no node of the graph has a {sought}, so the network has no features; "
+            "name the attribute that holds them (attributes=...), or pass features=..., a row per node.",
+            stacklevel=3,
+        )
+    _warn_of_weights([weight for _, _, weight in graph.edges(data="weight", default=1)], "weight")
     edges = np.array([(position[a], position[b]) for a, b in graph.edges()], dtype=np.int64).reshape(-1, 2)
     if not graph.is_directed():
         edges = np.vstack([edges, edges[:, ::-1]])
@@ -39,44 +132,50 @@ def from_networkx(graph: Any, attributes: str | None = None) -> Parts:
         "features": sparse.coo_array((np.array(values, float), (rows, columns)), shape=(n_nodes, len(vocabulary))),
         "adjacency": sparse.coo_array((np.ones(len(edges), bool), tuple(edges.T)), shape=(n_nodes, n_nodes)),
         "nodes": _names(nodes),
-        "vocabulary": list(vocabulary),
+        "vocabulary": list(vocabulary) or None,
         **({"name": graph.name} if getattr(graph, "name", "") else {}),
     }
 
 
-def _attributes_of(node: Any, given: Mapping[str, Any], attributes: str | None) -> list[tuple[str, float]]:
-    """Return the words of a node and their values."""
+def _features_of(node: Any, given: Mapping[str, Any], attributes: str | None) -> list[tuple[str, float]]:
+    """Return the features of a node and their values."""
     if attributes is None:
         return [(str(key), float(value)) for key, value in given.items() if isinstance(value, Real)]
-    words = given.get(attributes, {})
-    if isinstance(words, Mapping):
-        return [(str(word), float(value)) for word, value in words.items()]
-    words = np.asarray(words)
-    if words.ndim != 1 or words.dtype.kind not in "biuf":
+    features = given.get(attributes, {})
+    if isinstance(features, Mapping):
+        return [(str(feature), float(value)) for feature, value in features.items()]
+    features = np.asarray(features)
+    if features.ndim != 1 or features.dtype.kind not in "biuf":
         raise TypeError(
-            f"attribute {attributes!r} of node {node!r} must map words to numbers or be a vector of numbers."
+            f"attribute {attributes!r} of node {node!r} must map feature names to numbers or be a vector of numbers."
         )
-    return [(str(f), float(value)) for f, value in enumerate(words)]
+    return [(str(f), float(value)) for f, value in enumerate(features)]
 
 
-def to_networkx(network: Any, attributes: str) -> Any:
+def _warn_of_weights(weights: Any, attribute: str) -> None:
+    """Warn of weights of edges, which a Network does not keep."""
+    if any(weight != 1 for weight in weights):
+        warnings.warn(f"weights of edges ({attribute}) are ignored: any edge is a link.", stacklevel=4)
+
+
+def _to_networkx(network: Any, attributes: str) -> Any:
     """Return a networkx.DiGraph; see `Network.to_networkx`."""
     import networkx
 
-    words = [str(f) for f in range(network.n_features)] if network.vocabulary is None else network.vocabulary.tolist()
+    names = [str(name) for name in _feature_names(network)]
     nodes = network.nodes.tolist()
     graph = networkx.DiGraph(name=network.name)
     features = network.features
     for i, node in enumerate(nodes):
         stored = slice(features.indptr[i], features.indptr[i + 1])
         values = zip(features.indices[stored].tolist(), features.data[stored].tolist(), strict=True)
-        graph.add_node(node, **{attributes: {words[f]: value for f, value in values}})
+        graph.add_node(node, **{attributes: {names[f]: value for f, value in values}})
     links = network.adjacency.tocoo()
     graph.add_edges_from((nodes[i], nodes[j]) for i, j in zip(*(axis.tolist() for axis in links.coords), strict=True))
     return graph
 
 
-def from_anndata(data: Any, links: str | None = None, obsm: Sequence[str] = ()) -> Parts:
+def anndata_parts(data: Any, links: str | None = None, obsm: Sequence[str] = ()) -> Parts:
     """Return the parts of an AnnData object; see `Network.from_anndata`."""
     keys = list(data.obsp.keys())
     if links is None and len(keys) > 1:
@@ -84,17 +183,19 @@ def from_anndata(data: Any, links: str | None = None, obsm: Sequence[str] = ()) 
     if links is not None and links not in keys:
         raise ValueError(f"obsp holds no {links!r}; it holds {', '.join(keys) or 'nothing'}.")
     key = links if links is not None else keys[0] if keys else None
+    own_name = data.uns.get("name")  # of `to_anndata`; it names the task whose key is "links"
+    name = own_name if isinstance(own_name, str) and key in (None, "links") else key
     return {
         "features": _blocks_of_anndata(data, obsm),
         "adjacency": None if key is None else data.obsp[key],
         "nodes": data.obs_names.to_numpy(dtype=str),
         "vocabulary": data.var_names.to_numpy(dtype=str),
-        **({"name": key} if key is not None else {}),
+        **({"name": name} if name is not None else {}),
     }
 
 
 def _blocks_of_anndata(data: Any, obsm: Sequence[str]) -> Any:
-    """Return X as it is or, where there are dense blocks, as a list of blocks."""
+    """Return X or, if there are dense blocks, a list of blocks."""
     bounds = data.uns.get("dense_blocks")
     if bounds is None and not obsm:
         return data.X
@@ -110,23 +211,22 @@ def _blocks_of_anndata(data: Any, obsm: Sequence[str]) -> Any:
     return [matrix[:, : bounds[0]], *(matrix[:, start:stop].toarray() for start, stop in pairwise(bounds))]
 
 
-def to_anndata(network: Any) -> Any:
+def _to_anndata(network: Any) -> Any:
     """Return an anndata.AnnData; see `Network.to_anndata`."""
     import anndata
     import pandas
 
-    words = range(network.n_features) if network.vocabulary is None else network.vocabulary.tolist()
     blocks = {"dense_blocks": block_bounds(network.n_features, network.dense_blocks)} if network.dense_blocks else {}
     return anndata.AnnData(
         X=sparse.csr_matrix(network.features),
         obs=pandas.DataFrame(index=[str(node) for node in network.nodes.tolist()]),
-        var=pandas.DataFrame(index=[str(word) for word in words]),
+        var=pandas.DataFrame(index=[str(name) for name in _feature_names(network)]),
         obsp={"links": sparse.csr_matrix(network.adjacency, dtype=np.float32)},
         uns={"name": network.name} | blocks,
     )
 
 
-def from_pyg(data: Any) -> Parts:
+def pyg_parts(data: Any) -> Parts:
     """Return the parts of a PyTorch Geometric Data object; see `Network.from_pyg`."""
     if getattr(data, "x", None) is None or getattr(data, "edge_index", None) is None:
         raise TypeError("a graph of PyTorch Geometric needs attributes x and edge_index.")
@@ -137,7 +237,37 @@ def from_pyg(data: Any) -> Parts:
     if edges.size and (edges.min() < 0 or edges.max() >= n_nodes):
         raise ValueError(f"edge_index names nodes up to {edges.max()}, but x has {n_nodes} rows.")
     links = sparse.coo_array((np.ones(edges.shape[1], bool), tuple(edges)), shape=(n_nodes, n_nodes))
-    return {"features": features, "adjacency": links}
+    weights = getattr(data, "edge_weight", None)
+    if weights is not None:
+        _warn_of_weights(_array(weights).ravel().tolist(), "edge_weight")
+    stored = {"name": "name", "nodes": "node_names", "vocabulary": "feature_names"}
+    names = {part: getattr(data, key, None) for part, key in stored.items()}
+    return {"features": features, "adjacency": links} | {part: name for part, name in names.items() if name is not None}
+
+
+def _to_pyg(network: Any, dense: bool) -> Any:
+    """Return a torch_geometric.data.Data; see `Network.to_pyg`."""
+    import torch
+    from torch_geometric.data import Data
+
+    features = network.features
+    if dense:
+        x = torch.from_numpy(features.toarray())
+    else:
+        parts = (torch.from_numpy(part.astype(np.int64)) for part in (features.indptr, features.indices))
+        x = torch.sparse_csr_tensor(*parts, torch.from_numpy(features.data.copy()), size=features.shape)
+    links = network.adjacency.tocoo()
+    return Data(
+        x=x,
+        edge_index=torch.from_numpy(np.stack([axis.astype(np.int64) for axis in links.coords])),
+        name=network.name,
+        node_names=network.nodes.tolist() if network.has_node_names else None,
+        feature_names=None if network.vocabulary is None else network.vocabulary.tolist(),
+    )
+
+
+def _feature_names(network: Any) -> Any:
+    return range(network.n_features) if network.vocabulary is None else network.vocabulary.tolist()
 
 
 def _array(tensor: Any) -> np.ndarray:
@@ -150,7 +280,7 @@ def _array(tensor: Any) -> np.ndarray:
 
 
 def _names(nodes: list[Any]) -> np.ndarray:
-    """Return node objects as names: whole numbers as they are, anything else as text."""
+    """Return node objects as names: whole numbers stay numbers, anything else becomes text."""
     if all(isinstance(node, (int, np.integer)) and not isinstance(node, bool) for node in nodes):
         return np.array(nodes, dtype=np.int64)
     return np.array([str(node) for node in nodes], dtype=str)

@@ -1,4 +1,4 @@
-"""Leaks: what would let a model know hidden nodes beforehand, each said in a sentence."""
+"""Leaks: hidden nodes that a model can know from training, each reported in a sentence."""
 
 from __future__ import annotations
 
@@ -10,25 +10,32 @@ import numpy as np
 
 from fastspml.network import Network, as_networks
 
-SHOWN = 3  # a sentence names the first few nodes
+SHOWN = 3  # nodes named in a sentence
 
 
 def check_leaks(train: Network | Iterable[Network], test: Network | Iterable[Network]) -> list[str]:
-    """Say what training networks give away about the networks of hidden nodes; nothing, if all is well.
+    """Return what training networks reveal about hidden nodes, a sentence per finding; none if the split is clean.
 
     Parameters
     ----------
     train : Network or list of Network
-        What a model is trained on.
+        The networks that a model is trained on.
     test : Network or list of Network
         The hidden nodes, such as `split.test`.
 
     Returns
     -------
     list of str
-        A sentence for hidden nodes that stand among the training nodes, with the links they have there, and one for
-        hidden nodes whose attributes are those of a training node to the letter. Nodes are recognised by name in any
-        task; without names, by position in the task of the same name.
+        A sentence for hidden nodes that are among the training nodes, with the number of their links there, and one
+        for hidden nodes with exactly the features of a training node. Nodes are recognised by name in any task;
+        without names, by position in the task of the same name.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> net = fs.Network([[1, 2], [0, 3], [1, 2]], nodes=["a", "b", "c"])
+    >>> fs.check_leaks(net.subset(["a", "b"]), net.subset(["c"]))
+    ["1 hidden nodes of 'network' have exactly the features of a training node (c and a)."]
     """
     train, test = as_networks(train, "train"), as_networks(test, "test")
     sentences = []
@@ -58,7 +65,7 @@ def _known_nodes(hidden: Network, train: list[Network]) -> list[str]:
 
 
 def _duplicates(hidden: Network, train: list[Network]) -> list[str]:
-    """Find hidden nodes with the attributes of a training node; a node without any attribute is no duplicate."""
+    """Find hidden nodes with the features of a training node; nodes without features are no duplicates."""
     training_nodes: dict[bytes, Any] = {}
     for network in train:
         for row, name in zip(_rows(network), network.nodes.tolist(), strict=True):
@@ -72,13 +79,13 @@ def _duplicates(hidden: Network, train: list[Network]) -> list[str]:
         return []
     pairs = ", ".join(f"{name} and {twin}" for name, twin in twins[:SHOWN])
     return [
-        f"{len(twins)} hidden nodes of {hidden.name!r} have exactly the attributes of a training node "
+        f"{len(twins)} hidden nodes of {hidden.name!r} have exactly the features of a training node "
         f"({pairs}{', ...' if len(twins) > SHOWN else ''})."
     ]
 
 
 def _rows(network: Network) -> list[bytes]:
-    """Return each node's attributes as bytes that are equal if and only if the attributes are."""
+    """Return the features of each node as bytes, equal if and only if the features are."""
     features = network.features
     indices, data = features.indices.astype(np.int64), features.data.astype(np.float64)
     stretches = pairwise(features.indptr.tolist())

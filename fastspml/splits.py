@@ -1,4 +1,4 @@
-"""Splits: nodes hidden with all their links, once or in folds, and the same nodes in every task."""
+"""Splits: nodes hidden with all their links, once or in folds, the same nodes in every task."""
 
 from __future__ import annotations
 
@@ -9,12 +9,28 @@ from typing import Any
 
 import numpy as np
 
+from fastspml.checks import is_whole
 from fastspml.network import Network, as_networks
 
 
 @dataclass(frozen=True)
 class Split:
-    """A network and the part of it that may be trained on: hidden nodes and their links are left out."""
+    """Store a network and which of its nodes are hidden, with all their links.
+
+    Attributes
+    ----------
+    network : Network
+        The whole network.
+    train_nodes, test_nodes : ndarray of int
+        Positions of the training nodes and of the hidden ones, ascending.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> split = fs.synthetic_networks(n_tasks=1, n_nodes=100, n_features=50, words_per_node=5)[0].split(test_size=0.2)
+    >>> split.train.n_nodes, split.test.n_nodes
+    (80, 20)
+    """
 
     network: Network
     train_nodes: np.ndarray
@@ -39,15 +55,47 @@ def split_at(network: Network, hidden: np.ndarray) -> Split:
 
 
 def split_networks(
-    networks: Iterable[Network], test_size: float = 0.2, seed: int = 0, anchors: Iterable[Any] = ()
+    networks: Iterable[Network],
+    test_size: float = 0.2,
+    seed: int = 0,
+    anchors: Iterable[Any] = (),
+    by: Sequence[Any] | None = None,
 ) -> list[Split]:
-    """Hide a share of the nodes of every task; a node hidden in one task is hidden in all that hold it.
+    """Hide some of the nodes of every task; a node hidden in one task is hidden in all tasks that have it.
 
-    Each task in turn hides nodes of its own until its share is reached, counting those that earlier tasks hid.
-    Nodes are recognised across tasks by name; networks without node names share none. Nodes named as ``anchors`` are
-    never hidden, and not counted: the ego of social circles is one.
+    Parameters
+    ----------
+    networks : list of Network
+        The tasks. Nodes are recognised across tasks by name; networks without node names share none.
+    test_size : float or int, default 0.2
+        The share of the nodes of each task that are hidden or, if an integer, their number. Each task in turn hides
+        nodes of its own until it has that number, including those that earlier tasks have hidden.
+    seed : int, default 0
+        Seed of the random choice.
+    anchors : iterable of node names, optional
+        Nodes that are never hidden and not counted, such as the ego of social circles.
+    by : sequence of array-like, one per network, optional
+        Anything that can be sorted, such as times, one value per node: the nodes with the largest values are hidden.
+        The seed then decides only between equal values.
+
+    Returns
+    -------
+    list of Split, one per network
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> a = fs.Network([[1], [2], [3]], name="a", nodes=["x", "y", "z"])
+    >>> b = fs.Network([[4], [5], [6]], name="b", nodes=["z", "y", "w"])
+    >>> for split in fs.split_networks([a, b], test_size=1, by=[[1, 2, 3], [3, 2, 1]]):
+    ...     print(split.network.nodes[split.test_nodes])
+    ['z']
+    ['z']
     """
-    networks, anchors = as_networks(networks), _as_anchors(networks, anchors)
+    networks = as_networks(networks)
+    anchors = _as_anchors(networks, anchors)
+    if by is not None and len(by) != len(networks):
+        raise ValueError(f"by must have one array per network, {len(networks)}; got {len(by)}.")
     is_hidden_by_name: dict[Any, bool] = {}
     splits = []
     for q, network in enumerate(networks):
@@ -61,6 +109,8 @@ def split_networks(
             n_anchors = sum(name in anchors for name in names)
         n_missing = max(0, _test_count(network, n_anchors, test_size) - int(is_hidden.sum()))
         order = np.random.default_rng([seed, q]).permutation(network.n_nodes)
+        if by is not None:
+            order = order[_descending(by[q], network)[order].argsort(kind="stable")]
         is_hidden[order[is_free[order]][:n_missing]] = True
         if network.has_node_names:
             is_hidden_by_name.update(zip(names, is_hidden.tolist(), strict=True))
@@ -71,14 +121,14 @@ def split_networks(
 def fold_networks(
     networks: Iterable[Network], n_folds: int = 5, seed: int = 0, anchors: Iterable[Any] = ()
 ) -> list[list[Split]]:
-    """Cut the nodes of all tasks into folds; returns, per fold, the split of every task that hides it.
+    """Partition the nodes of all tasks into folds; return, per fold, the split of every task that hides it.
 
-    Every node is hidden once, in all tasks that hold it at the same time. Folds of a task differ in size by as little
+    Every node is hidden once, in the same fold of all tasks that have it. Folds of a task differ in size by as little
     as the nodes that it shares with earlier tasks allow. ``anchors`` are as in `split_networks`.
     """
     networks, anchors = as_networks(networks), _as_anchors(networks, anchors)
     fewest = min(networks, key=lambda network: network.n_nodes)
-    if isinstance(n_folds, bool) or not isinstance(n_folds, (int, np.integer)) or not 2 <= n_folds <= fewest.n_nodes:
+    if not is_whole(n_folds) or not 2 <= n_folds <= fewest.n_nodes:
         raise ValueError(
             f"n_folds must be an integer from 2 to the number of nodes, {fewest.n_nodes} in {fewest.name!r}; "
             f"got {n_folds!r}."
@@ -89,7 +139,7 @@ def fold_networks(
         names = network.nodes.tolist()
         before = fold_by_name if network.has_node_names else {}
         folds = np.fromiter((-1 if name in anchors else before.get(name, n_folds) for name in names), int, len(names))
-        # New nodes fill the folds up evenly: the sequence of folds is that of the emptiest one at every step.
+        # New nodes fill the folds evenly: each goes to the fold that is smallest at that moment.
         new = np.random.default_rng([seed, q]).permutation(np.flatnonzero(folds == n_folds))
         sizes = np.bincount(folds[(folds >= 0) & (folds < n_folds)], minlength=n_folds)
         levels = np.concatenate([np.arange(size, size + len(new)) for size in sizes])
@@ -101,7 +151,7 @@ def fold_networks(
 
 
 def _as_anchors(networks: Sequence[Network], anchors: Iterable[Any]) -> set[Any]:
-    """Return the names of nodes that are never hidden, after a look whether they are there."""
+    """Return the names of nodes that are never hidden; refuse them if a network has none of them."""
     wanted = {anchors} if isinstance(anchors, (str, int)) else set(anchors)
     for network in networks if wanted else ():
         if not wanted.intersection(network.nodes.tolist()):
@@ -111,9 +161,26 @@ def _as_anchors(networks: Sequence[Network], anchors: Iterable[Any]) -> set[Any]
     return wanted
 
 
+def _descending(values: Any, network: Network) -> np.ndarray:
+    """Return the rank of each node by its value, 0 for the largest; equal values have equal ranks."""
+    values = np.asarray(values)
+    if values.shape != (network.n_nodes,):
+        raise ValueError(
+            f"by has shape {values.shape}, but {network.name!r} has {network.n_nodes} nodes; one value each is needed."
+        )
+    try:
+        unique, rank = np.unique(values, return_inverse=True)
+        is_ordered = bool((unique == unique).all())  # NaN and NaT differ from themselves
+    except TypeError:
+        is_ordered = False
+    if not is_ordered:
+        raise ValueError("by must hold values that can be sorted, all of one kind and none missing.")
+    return len(unique) - 1 - rank
+
+
 def _test_count(network: Network, n_anchors: int, test_size: float) -> int:
     n_nodes = network.n_nodes - n_anchors
-    if isinstance(test_size, (int, np.integer)) and not isinstance(test_size, bool):
+    if is_whole(test_size):
         count = int(test_size)
     elif isinstance(test_size, (float, np.floating)) and 0 < test_size < 1:
         count = int(np.ceil(test_size * n_nodes))

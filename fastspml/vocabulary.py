@@ -1,4 +1,4 @@
-"""Vocabularies: networks over different features brought over one."""
+"""Vocabularies: networks over different features mapped to common ones."""
 
 from __future__ import annotations
 
@@ -14,15 +14,31 @@ from fastspml.sparse.mapped import renumbered
 
 
 def share_vocabulary(networks: Iterable[Network]) -> list[Network]:
-    """Return the networks over one vocabulary: the union of theirs, words in order of first appearance.
+    """Return the networks over one vocabulary: the union of theirs, in order of first appearance.
 
-    Dense blocks must have the same widths and names in all networks; their features follow the words.
+    Parameters
+    ----------
+    networks : list of Network
+        All with a vocabulary and not weighted. Dense blocks must have the same widths and names in all; their
+        features follow the sparse ones.
+
+    Returns
+    -------
+    list of Network
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> a = fs.Network([[1, 2]], vocabulary=["cat", "dog"])
+    >>> b = fs.Network([[3, 4]], vocabulary=["emu", "cat"])
+    >>> [net.features.toarray().tolist() for net in fs.share_vocabulary([a, b])]
+    [[[1.0, 2.0, 0.0]], [[4.0, 0.0, 3.0]]]
     """
     networks = as_networks(networks)
     position: dict[Any, int] = {}
     for network in networks:
         if network.vocabulary is None:
-            raise ValueError(f"{network.name!r} has no vocabulary; words can be matched by name only.")
+            raise ValueError(f"{network.name!r} has no vocabulary; features can be matched by name only.")
         if network.weighting is not None:
             raise ValueError(f"{network.name!r} has been weighted already; share the vocabulary first, then weight.")
         check_same_blocks(networks[0], network)
@@ -31,18 +47,18 @@ def share_vocabulary(networks: Iterable[Network]) -> list[Network]:
                 f"the dense features of {networks[0].name!r} and {network.name!r} have different names; "
                 "give both the same."
             )
-        for word in network.vocabulary[: network.n_sparse_features].tolist():
-            position.setdefault(word, len(position))
-    for word in dense_names(networks[0]):
-        position[word] = len(position)
+        for feature in network.vocabulary[: network.n_sparse_features].tolist():
+            position.setdefault(feature, len(position))
+    for feature in dense_names(networks[0]):
+        position[feature] = len(position)
     vocabulary = np.array(list(position))
-    moved: dict[tuple[int, int], sparse.csr_array] = {}  # tasks that share their attributes go on sharing them
+    moved: dict[tuple[int, int], sparse.csr_array] = {}  # tasks that share their features keep sharing them
     shared = []
     for network in networks:
         assert network.vocabulary is not None
         key = (id(network.features), id(network.vocabulary))
         if key not in moved:
-            columns = np.array([position[word] for word in network.vocabulary.tolist()], dtype=np.int64)
+            columns = np.array([position[feature] for feature in network.vocabulary.tolist()], dtype=np.int64)
             old = network.features
             new = csr_from_parts(
                 old.data.copy(),
@@ -56,20 +72,20 @@ def share_vocabulary(networks: Iterable[Network]) -> list[Network]:
 
 
 def align_vocabulary(network: Network, vocabulary: np.ndarray) -> tuple[Network, int]:
-    """Return a network over another vocabulary, and how many of its words are left out because that one lacks them.
+    """Return a network over another vocabulary, and the number of its features that are not in that vocabulary.
 
     Dense features are never left out: the vocabulary must end with their names.
     """
     if network.vocabulary is None:
-        raise ValueError(f"{network.name!r} has no vocabulary; words can be matched by name only.")
+        raise ValueError(f"{network.name!r} has no vocabulary; features can be matched by name only.")
     names = dense_names(network)
     if vocabulary[len(vocabulary) - len(names) :].tolist() != names:
         raise ValueError(
             f"{network.name!r} has {len(names)} dense features, {names[0]!r} to {names[-1]!r}, but the vocabulary does "
             "not end with their names; use networks with the same dense blocks."
         )
-    position = {word: f for f, word in enumerate(vocabulary.tolist())}
-    columns = np.array([position.get(word, -1) for word in network.vocabulary.tolist()], dtype=np.int64)
+    position = {feature: f for f, feature in enumerate(vocabulary.tolist())}
+    columns = np.array([position.get(feature, -1) for feature in network.vocabulary.tolist()], dtype=np.int64)
     known = np.flatnonzero(columns >= 0)
     if network.is_mapped:
         place: np.ndarray = columns.astype(index_dtype(len(vocabulary)))

@@ -89,7 +89,7 @@ def test_numbers_as_words_become_text_beside_dense_features():
 
 
 def test_repr_tells_dense_features():
-    assert repr(fs.Network([COUNTS, VECTORS])) == "Network('network': 3 nodes, 0 links, 3 words and 2 dense features)"
+    assert repr(fs.Network([COUNTS, VECTORS])) == "Network('network': 3 nodes, 0 links, 5 features, 2 of them dense)"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ NAMED = fs.Network([COUNTS, VECTORS], name="named", vocabulary=[*WORDS, "warm", 
         (lambda: fs.Network([COUNTS, VECTORS[0]]), ValueError, r"features must have two dimensions, got shape \(2,\)"),
         (lambda: fs.Network([COUNTS, np.zeros((3, 0))]), ValueError, "a dense block of features has no columns; leave it out"),
         (lambda: fs.Network([COUNTS, VECTORS], vocabulary=WORDS[:2]), ValueError, r"vocabulary has shape \(2,\), but there are 5 features"),
-        (lambda: fs.Network([COUNTS, VECTORS], vocabulary=["cat", "dog", "dense_1"]), ValueError, "'dense_1' stands 2 times"),
+        (lambda: fs.Network([COUNTS, VECTORS], vocabulary=["cat", "dog", "dense_1"]), ValueError, "'dense_1' occurs 2 times"),
         (lambda: fs.Network([COUNTS, VECTORS], vocabulary=[0.5, 1, 2]), TypeError, "vocabulary must be strings or whole numbers"),
         (lambda: fs.SPML().fit([NETWORK, PLAIN]), ValueError, "'a' has dense blocks of 2 features and 'plain' has no dense blocks; tasks must have the same"),
         (lambda: fs.share_vocabulary([NETWORK, PLAIN]), ValueError, "'a' has dense blocks of 2 features and 'plain' has no dense blocks"),

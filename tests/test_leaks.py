@@ -42,4 +42,15 @@ def test_duplicates_of_a_hidden_nodes_text():
     network = make_network(nodes=[f"n{i}" for i in range(14)])  # nodes 4 and 5 are twins, node 2 has no words
     others = [i for i in range(14) if i not in (2, 5)]
     got = fs.check_leaks(network.subset(others), network.subset([2, 5]))
-    assert got == ["1 hidden nodes of 'task 0' have exactly the attributes of a training node (n5 and n4)."]
+    assert got == ["1 hidden nodes of 'task 0' have exactly the features of a training node (n5 and n4)."]
+
+
+def test_nodes_without_features_are_no_duplicates():
+    train, test = fs.Network(np.zeros((2, 3)), nodes=["a", "b"]), fs.Network(np.zeros((1, 3)), nodes=["c"])
+    assert fs.check_leaks(train, test) == []
+
+
+def test_the_first_of_several_duplicates_is_named():
+    train = fs.Network([[1, 2], [1, 2], [3, 4]], nodes=["a", "b", "c"])
+    got = fs.check_leaks(train, fs.Network([[1, 2]], nodes=["z"]))
+    assert got == ["1 hidden nodes of 'network' have exactly the features of a training node (z and a)."]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
+from types import SimpleNamespace
 
 import numpy as np
+import pandas
 import pytest
 from scipy import sparse
 
 import fastspml as fs
+from fastspml.network import exact_sum
 from fastspml.training.layout import stack
 from tests.conftest import dense, make_network
 
@@ -182,14 +187,30 @@ def corrupt(matrix, **parts):
         (lambda: fs.Network(corrupt(X, indptr=[0, 2, 4])), ValueError, "so its indptr needs 4 entries; it has 3"),
         (lambda: fs.Network(X, name=3), TypeError, "name must be a string"),
         (lambda: fs.Network(X, nodes=["a", "b"]), ValueError, r"nodes has shape \(2,\), but there are 3 nodes"),
-        (lambda: fs.Network(X, nodes=["a", "b", "a"]), ValueError, "nodes must be distinct; 'a' stands 2 times"),
+        (lambda: fs.Network(X, nodes=["a", "b", "a"]), ValueError, "nodes must be distinct; 'a' occurs 2 times"),
         (lambda: fs.Network(X, nodes=["a", 1, None]), TypeError, "nodes must be all strings or all whole numbers"),
         (lambda: fs.Network(X, vocabulary=[0.5, 1, 2]), TypeError, "vocabulary must be strings or whole numbers"),
         (lambda: fs.Network.from_edges(X, [(0, 3)]), ValueError, "edges name nodes from 0 to 3, but there are nodes 0 to 2"),
         (lambda: fs.Network.from_edges(X, [(0, -1)]), ValueError, "edges name nodes from -1"),
         (lambda: fs.Network.from_edges(X, [0, 1, 2]), ValueError, "edges must have two columns"),
         (lambda: fs.Network.from_edges(X, [(0.5, 1)]), TypeError, "edges must be whole numbers"),
-        (lambda: fs.Network(X).subset([5]), ValueError, "has nodes 0 to 2"),
+        (lambda: fs.Network.from_edges(X, [(0, 1, 2)]), ValueError, "Weights of links are not used"),
+        (lambda: fs.Network.from_edges(X, [("a", "z")], nodes=["a", "b", "c"]), ValueError, "'network' has no node called 'z'.$"),
+        (lambda: fs.Network.from_edges(X, [("q", "z")], nodes=["a", "b", "c"]), ValueError, r"has no node called 'q' \(and 1 more\)"),
+        (lambda: fs.Network(X).positions(["apt"]), ValueError, "'network' has no node names; use positions, or build it with nodes=names"),
+        (lambda: fs.Network(X, -A), ValueError, r"adjacency of 'network' has negative entries \(-1\); use 0 for no link and 1"),
+        (lambda: fs.Network(X).with_links(sparse.csr_array(A - 2 * A.T)), ValueError, r"has negative entries \(-2\)"),
+        (lambda: fs.Network(X, nodes=["a", "b\0", "c"]), ValueError, r"nodes must not contain NUL characters, got 'b\\x00'; rename it"),
+        (lambda: fs.Network(X, vocabulary=np.array(["a", "b\0b", "c"])), ValueError, "vocabulary must not contain NUL"),
+        (lambda: fs.Network(FRAME, LINKS.iloc[::-1, ::-1]), ValueError, r"must name the nodes in the order of features; use adjacency.loc\[nodes, nodes\]"),
+        (lambda: fs.Network(X, LINKS.iloc[::-1]), ValueError, "index and columns of adjacency differ"),
+        (lambda: fs.Network(X).split(by=[1, 2]), ValueError, r"by has shape \(2,\), but 'network' has 3 nodes; one value each"),
+        (lambda: fs.Network(X).split(by=[1, np.nan, 2]), ValueError, "by must hold values that can be sorted, all of one kind and none missing"),
+        (lambda: fs.Network(X).split(by=[1, None, "a"]), ValueError, "by must hold values that can be sorted"),
+        (lambda: fs.Network(X).split(by=np.array(["2020", "NaT", "2021"], "M8[Y]")), ValueError, "by must hold values that can be sorted"),
+        (lambda: fs.split_networks([fs.Network(X)], by=[[1, 2, 3]] * 2), ValueError, "by must have one array per network, 1; got 2"),
+        (lambda: fs.Network(X).subset([5]), ValueError, "nodes must be from 0 to 2 in 'network', got 5 to 5"),
+        (lambda: fs.Network(X).subset([-1]), ValueError, "nodes must be from 0 to 2 in 'network', got -1 to -1"),
         (lambda: fs.Network(X).subset([0, 0]), ValueError, "must be distinct"),
         (lambda: fs.Network(X).subset([True]), ValueError, "a mask of nodes must have shape"),
         (lambda: fs.Network(X).subset([0.5]), TypeError, "nodes must be positions"),
@@ -224,3 +245,193 @@ def test_scipy_takes_the_matrices_everywhere(network, part):
         assert np.array_equal(matrix.asformat(form).toarray(), expected)
     assert np.array_equal((matrix[[3, 1]] + matrix[[0, 2]]).toarray(), expected[[3, 1]] + expected[[0, 2]])
     assert np.allclose((matrix @ matrix.T).toarray(), expected @ expected.T)
+
+
+# ---- names ----------------------------------------------------------------------------------------------------------
+
+NAMED = fs.Network(X, A, nodes=["apt", "bash", "curl"], vocabulary=["cat", "dog", "emu"])
+
+
+@pytest.mark.parametrize("names", [["curl", "apt"], np.array(["curl", "apt"], dtype=object), ("curl", "apt")])
+def test_positions_of_names(names):
+    assert NAMED.positions(names).tolist() == [2, 0]
+
+
+def test_position_of_one_name():
+    assert NAMED.positions("bash").tolist() == [1]
+
+
+def test_whole_numbers_are_positions_even_if_names_are_numbers():
+    assert fs.Network(X, nodes=[2, 1, 0]).positions([2]).tolist() == [2]
+
+
+def test_subset_by_name():
+    assert NAMED.subset(["curl", "apt"]).adjacency.toarray().astype(int).tolist() == [[0, 1], [0, 0]]
+
+
+@pytest.mark.parametrize("edges", [[("apt", "curl")], np.array([["apt", "curl"]], dtype=object)])
+def test_edges_by_name(edges):
+    got = fs.Network.from_edges(X, edges, directed=True, nodes=["apt", "bash", "curl"])
+    assert np.argwhere(got.adjacency.toarray()).tolist() == [[0, 2]]
+
+
+def test_names_are_found_again_after_pickling():
+    assert NAMED.positions(["bash"]).tolist() == [1]
+    copied = pickle.loads(pickle.dumps(NAMED))
+    assert "_position_of_name" not in copied.__dict__
+    assert copied.positions(["bash"]).tolist() == [1]
+
+
+@pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda network: pickle.loads(pickle.dumps(network))])
+def test_copies_are_frozen(copy_of):
+    got = copy_of(NAMED)
+    parts = [
+        getattr(matrix, part) for matrix in (got.features, got.adjacency) for part in ("data", "indices", "indptr")
+    ]
+    assert not any(part.flags.writeable for part in [*parts, got.nodes, got.vocabulary])
+
+
+def test_tasks_pickled_together_keep_sharing_their_features():
+    first, second = pickle.loads(pickle.dumps([NAMED, NAMED.with_links(A.T, "other")]))
+    assert first.features is second.features
+
+
+# ---- data frames ----------------------------------------------------------------------------------------------------
+
+FRAME = pandas.DataFrame(X, index=["apt", "bash", "curl"], columns=["cat", "dog", "emu"])
+LINKS = pandas.DataFrame(A, index=FRAME.index, columns=FRAME.index)
+
+
+def test_index_and_columns_of_a_frame_become_names():
+    got = fs.Network(FRAME, A)
+    assert got.nodes.tolist() == ["apt", "bash", "curl"]
+    assert got.vocabulary.tolist() == ["cat", "dog", "emu"]
+    assert got.features.toarray().tolist() == X.tolist()
+
+
+def test_names_given_replace_those_of_a_frame():
+    got = fs.Network(FRAME, nodes=["x", "y", "z"], vocabulary=["p", "q", "r"])
+    assert (got.nodes.tolist(), got.vocabulary.tolist()) == (["x", "y", "z"], ["p", "q", "r"])
+
+
+def test_a_frame_that_only_counts_has_no_names():
+    got = fs.Network(pandas.DataFrame(X), pandas.DataFrame(A))
+    assert (got.has_node_names, got.vocabulary, got.n_links) == (False, None, 3)
+
+
+def test_a_frame_of_sparse_columns_is_never_dense():
+    frame = pandas.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(X), columns=["cat", "dog", "emu"])
+    frame.to_numpy = None
+    assert fs.Network(frame).features.toarray().tolist() == X.tolist()
+
+
+def test_a_frame_without_an_index_names_features_only():
+    """As those of polars are."""
+    frame = SimpleNamespace(columns=["cat", "dog", "emu"], to_numpy=lambda: X)
+    got = fs.Network(frame)
+    assert (got.has_node_names, got.vocabulary.tolist()) == (False, ["cat", "dog", "emu"])
+
+
+def test_an_adjacency_frame_names_the_nodes():
+    assert fs.Network(X, LINKS).nodes.tolist() == ["apt", "bash", "curl"]
+
+
+def test_edges_may_be_a_frame():
+    edges = pandas.DataFrame({"from": ["apt"], "to": ["curl"]})
+    assert fs.Network.from_edges(FRAME, edges).n_links == 2
+
+
+# ---- weights of links -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.lil_array, sparse.dia_array])
+def test_weights_of_links_are_ignored_with_a_warning(form):
+    with pytest.warns(
+        UserWarning, match=r"weights of the links of 'w' \(up to 2\.5\) are ignored: any nonzero"
+    ) as caught:
+        got = fs.Network(X, form(A * 2.5), name="w")
+    assert caught[0].filename == __file__
+    assert got.adjacency.toarray().astype(int).tolist() == A.tolist()
+
+
+def test_stored_zeros_are_no_weights():
+    links = sparse.csr_array(A.astype(float))
+    links.data[0] = 0.0
+    assert fs.Network(X, links).n_links == 2
+
+
+def test_entries_beyond_the_last_row_are_no_weights():
+    links = sparse.csr_array(A)
+    links.data, links.indices = np.append(links.data, -7), np.append(links.indices, 0)
+    assert fs.Network(X, links).n_links == 3
+
+
+# ---- splits by a value ----------------------------------------------------------------------------------------------
+
+YEARS = [2021, 2019, 2024, 2020, 2023]
+
+
+@pytest.mark.parametrize(
+    "by",
+    [
+        YEARS,
+        [f"{year}-01-01" for year in YEARS],
+        np.array(YEARS, "M8[Y]"),
+        np.array(YEARS, float),
+        pandas.Series(YEARS),
+    ],
+)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_split_by_time_hides_the_last_nodes(by, seed):
+    split = fs.Network(np.eye(5)).split(test_size=0.4, seed=seed, by=by)
+    assert split.test_nodes.tolist() == [2, 4]
+    assert split.train_nodes.tolist() == [0, 1, 3]
+
+
+def test_the_seed_decides_between_equal_values():
+    network = fs.Network(np.eye(40))
+    by = [1] * 20 + [0] * 20
+    hidden = [network.split(10, seed, by=by).test_nodes.tolist() for seed in (0, 0, 1)]
+    assert hidden[0] == hidden[1] != hidden[2]
+    assert max(max(nodes) for nodes in hidden) < 20
+
+
+def test_tasks_may_be_split_by_time_together():
+    a = fs.Network(np.eye(4), name="a", nodes=list("wxyz"))
+    b = fs.Network(np.eye(4), name="b", nodes=list("zyvu"))
+    splits = fs.split_networks([a, b], 2, by=[[1, 2, 3, 4], [4, 3, 9, 8]])
+    assert [split.network.nodes[split.test_nodes].tolist() for split in splits] == [["y", "z"], ["z", "y"]]
+
+
+def test_nodes_hidden_by_earlier_tasks_count():
+    names = [f"n{i}" for i in range(20)]
+    tasks = [make_network(seed, 20, name=name, nodes=names) for seed, name in enumerate("ab")]
+    assert [len(split.test_nodes) for split in fs.split_networks(tasks, 0.3)] == [6, 6]
+
+
+# ---- what is shown --------------------------------------------------------------------------------------------------
+
+
+def test_repr_in_notebooks_is_escaped():
+    network = fs.Network(X, A, name="<b>", nodes=["<script>", "x", "y"], vocabulary=["a&b", "c", "d"])
+    shown = network._repr_html_()
+    assert "<b>" not in shown
+    assert "<script>" not in shown
+    assert "Network &lt;b&gt;" in shown
+    assert "&lt;script&gt;, x, y" in shown
+    assert "a&amp;b" in shown
+    assert "3 (1.0 per node)" in shown
+
+
+def test_repr_in_notebooks_shows_the_first_names():
+    network = fs.Network(np.eye(6), nodes=list("abcdef"))
+    assert "a, b, c, d, e, ...</td>" in network._repr_html_()
+
+
+def test_repr_in_notebooks_of_an_empty_network():
+    assert "<td>0</td>" in fs.Network(np.zeros((0, 0)))._repr_html_()
+
+
+def test_sums_beyond_64_bits_are_exact():
+    values = np.full(5, 2**62 + 12345, dtype=np.int64)
+    assert exact_sum(values) == 5 * (2**62 + 12345)

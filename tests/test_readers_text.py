@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fastspml.io.readers import debian, tokens
+from fastspml import tokens
+from fastspml.io.readers import debian
 from fastspml.io.readers.debian import read_debian
 from fastspml.io.readers.edges import read_edges
 from fastspml.io.readers.text import read_text
-from fastspml.io.readers.tokens import count_words
+from fastspml.tokens import count_words
 from tests.conftest import shared_data
 
 

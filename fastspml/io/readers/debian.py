@@ -15,8 +15,8 @@ from scipy import sparse
 
 from fastspml.checks import is_whole
 from fastspml.io.readers.lines import Problems, Report, as_paths, numbered_bytes
-from fastspml.io.readers.tokens import WORD, check_cuts, count_words
 from fastspml.network import Network
+from fastspml.tokens import WORD, check_cuts, count_words
 
 APT_LISTS = Path("/var/lib/apt/lists")
 

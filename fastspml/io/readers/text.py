@@ -11,8 +11,8 @@ import numpy as np
 
 from fastspml.io.readers.edges import DELIMITERS, check_name, csv_records, read_links, stem, table_suffix
 from fastspml.io.readers.lines import Problems, Report, numbered_lines
-from fastspml.io.readers.tokens import check_cuts, count_words
 from fastspml.network import Network
+from fastspml.tokens import check_cuts, count_words
 
 JSON_LINES = (".jsonl", ".ndjson")
 SHOWN_COLUMNS = 20

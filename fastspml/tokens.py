@@ -1,4 +1,4 @@
-"""Words of documents, cut out and counted: what readers of plain text share."""
+"""Words of texts, found and counted: the tokeniser."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ import re
 import unicodedata
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from fastspml.io.readers.lines import Report
+from fastspml.checks import is_whole
 
 # Letters and digits of any script, at least two of them.
 WORD = re.compile(r"[^\W_]{2,}")
 
-# English words that tell nothing about what a text is about; single letters are no words anyway.
+# Normalisation takes quadratic time in the length of a run of combining marks. Unicode's stream-safe text format
+# allows 30 of them, more than any script uses; this pattern matches every mark, and punctuation, which holds no words.
+LONG_RUN = re.compile(r"([^\w\s]{30})[^\w\s]+")
+
+# Common English words, which do not tell what a text is about; single letters are never words.
 STOP_WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -34,13 +40,96 @@ STOP_WORDS = frozenset(
     )
 )
 
-# Longer ones are no words but keys, hashes and the like; one of them would make the whole vocabulary array wide.
+# Longer ones are keys or hashes, not words; one of them would make the whole vocabulary array wide.
 LONGEST_WORD = 64
 
-# Words gathered before equal ones of a document are added up; bounds the memory that long documents take.
+# Words gathered before equal ones of a document are added up; bounds the memory that long documents need.
 WORDS_PER_BLOCK = 2**22
 
 DOCUMENTS_PER_REPORT = 5000
+
+SETTINGS_VERSION = 1  # of the rules in `words_of`: they decide which words a new text has
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """Store how the words of texts were counted, to count those of new texts in the same way.
+
+    `Network.tokenizer` is one if the features of the network are words of texts.
+
+    Parameters
+    ----------
+    stop_words : bool, default True
+        Whether common English words were left out.
+    min_df : int, default 2
+        Words of fewer documents than this were left out.
+    max_df : float, default 0.5
+        Words of more than this share of the documents were left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastspml as fs
+    >>> tokenizer = fs.Tokenizer()
+    >>> tokenizer.words("Sparse matrices, and sparse graphs")
+    ['sparse', 'matrices', 'and', 'sparse', 'graphs']
+    >>> tokenizer.count(["Sparse, sparse graphs"], np.array(["graphs", "sparse"])).toarray()
+    array([[1., 2.]], dtype=float32)
+    >>> fs.Tokenizer.from_settings(tokenizer.settings()) == tokenizer
+    True
+    """
+
+    stop_words: bool = True
+    min_df: int = 2
+    max_df: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.stop_words, bool):
+            raise ValueError(f"stop_words must be True or False, got {self.stop_words!r:.60}.")
+        check_cuts(self.min_df, self.max_df)
+
+    def words(self, text: str) -> list[str]:
+        """Return the words of a text in lower case, in order, stop words included."""
+        return words_of(text)
+
+    def count(self, texts: Iterable[str], vocabulary: Sequence[str] | np.ndarray) -> sparse.csr_array:
+        """Count the words of texts over a known vocabulary; other words are left out.
+
+        Returns
+        -------
+        csr_array of float32, shape (n_texts, len(vocabulary))
+        """
+        position = {word: f for f, word in enumerate(np.asarray(vocabulary).tolist())}
+        words, lengths = array("i"), array("q")
+        for text in texts:
+            found = [position[word] for word in words_of(text) if word in position]
+            words.extend(found)
+            lengths.append(len(found))
+        return _add_up(words, lengths, len(position))
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as plain values, to be stored with a model."""
+        return {"version": SETTINGS_VERSION} | asdict(self)
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Tokenizer:
+        """Return a tokeniser from what `settings` has returned; refuse anything else."""
+        expected = {"version", "stop_words", "min_df", "max_df"}
+        if not isinstance(settings, Mapping) or set(settings) != expected:
+            raise ValueError(f"settings of a tokeniser must be {', '.join(sorted(expected))}; got {settings!r:.60}.")
+        if settings["version"] != SETTINGS_VERSION:
+            raise ValueError(
+                f"settings of a tokeniser have version {settings['version']!r:.20}, this fastspml knows version "
+                f"{SETTINGS_VERSION} only; use a newer one."
+            )
+        return cls(settings["stop_words"], settings["min_df"], settings["max_df"])
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text: two or more letters and digits, in lower case."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", LONG_RUN.sub(r"\1", text))  # an accent is part of its letter
+    return WORD.findall(text.lower())
 
 
 def count_words(
@@ -49,20 +138,19 @@ def count_words(
     stop_words: bool = True,
     min_df: int = 2,
     max_df: float = 0.5,
-    report: Report | None = None,
+    report: Callable[[str, int, int | None], None] | None = None,
 ) -> tuple[sparse.csr_array, np.ndarray]:
     """Count the words of documents over one vocabulary.
 
     A word is two or more letters and digits, in lower case; numbers are left out, and words of more than 64 letters.
-    Documents of several tasks are handed in together, so that document frequencies and the vocabulary are theirs in
-    common.
+    Count the documents of several tasks together: then document frequencies and the vocabulary are common to all.
 
     Parameters
     ----------
     documents : iterable of str
         Read once, one at a time.
     leave_out : iterable of collections of str, optional
-        One per document: words, in lower case, that are not counted in it.
+        For each document, words in lower case that are not counted in it.
     stop_words : bool
         Whether common English words are left out.
     min_df : int
@@ -70,7 +158,7 @@ def count_words(
     max_df : float
         Words of more than this share of the documents are left out.
     report : callable, optional
-        Told now and then how many documents are done.
+        Called with ("counting words", n_done, None) every 5,000 documents.
 
     Returns
     -------
@@ -80,14 +168,12 @@ def count_words(
     """
     check_cuts(min_df, max_df)
     column: defaultdict[str, int] = defaultdict()
-    column.default_factory = column.__len__  # a word not seen before gets the next free column
+    column.default_factory = column.__len__  # a new word gets the next free column
     blocks, lengths = [], array("q")
     words = array("i")
     banned = iter(leave_out) if leave_out is not None else None
     for n_done, document in enumerate(documents, start=1):
-        if not document.isascii():
-            document = unicodedata.normalize("NFC", document)  # an accent is part of its letter
-        found = WORD.findall(document.lower())
+        found = words_of(document)
         if banned is not None:
             own = next(banned)
             found = [word for word in found if word not in own]
@@ -108,8 +194,8 @@ def count_words(
 
 
 def check_cuts(min_df: int, max_df: float) -> None:
-    """Refuse document-frequency cuts that make no sense."""
-    if isinstance(min_df, bool) or not isinstance(min_df, (int, np.integer)) or min_df < 1:
+    """Refuse document-frequency cuts that are out of range."""
+    if not is_whole(min_df) or min_df < 1:
         raise ValueError(f"min_df must be a number of documents, 1 or more; got {min_df!r}.")
     if isinstance(max_df, bool) or not isinstance(max_df, (int, float, np.number)) or not 0 < max_df <= 1:
         raise ValueError(f"max_df must be a share of the documents, above 0 and up to 1; got {max_df!r}.")

@@ -1,0 +1,162 @@
+"""Networks from data frames of nodes and edges: pandas, polars or any other with columns."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fastspml.labels import check_labels, find_labels, frame_labels
+from fastspml.network import Network
+from fastspml.tokens import Tokenizer, count_words
+
+
+def networks_from_frames(
+    nodes: Any,
+    edges: Any,
+    id: str = "id",
+    text: str | None = None,
+    features: Sequence[str] | None = None,
+    task: str | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    directed: bool = True,
+    name: str = "network",
+    stop_words: bool = True,
+    min_df: int = 2,
+    max_df: float = 0.5,
+) -> list[Network]:
+    """Build networks over one vocabulary from a data frame of nodes and one of edges.
+
+    Parameters
+    ----------
+    nodes : data frame of pandas or polars
+        A row is a node.
+    edges : data frame
+        A row is an edge. Columns other than source and target are not used; a column "weight" is ignored with a
+        warning.
+    id : str, default "id"
+        Column of `nodes` with the names of the nodes. The index of a pandas frame is used if there is no such column.
+    text : str, optional
+        Column of `nodes` with a text. Its words are counted and become features.
+    features : sequence of str, optional
+        Columns of `nodes` with numbers that become features. By default none if `text` is given, otherwise all
+        numeric columns but `id` and `task`.
+    task : str, optional
+        Column of `nodes` with the task of each node: every value becomes a network, in order of appearance. Edges
+        between tasks are left out, with a warning. By default there is one network.
+    source, target : str, optional
+        Columns of `edges`. By default "source" and "target", or else the first two columns.
+    directed : bool, default True
+        Whether an edge links its source to its target only, or both ways.
+    name : str, default "network"
+        Name of the network, if there is only one.
+    stop_words, min_df, max_df
+        Which words are kept: common English words are left out, and words of fewer than `min_df` documents or of more
+        than the share `max_df` of them.
+
+    Returns
+    -------
+    list of Network
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import fastspml as fs
+    >>> papers = pd.DataFrame(
+    ...     {"id": ["p1", "p2", "p3"], "text": ["sparse graphs", "sparse trees", "dense graphs"], "area": list("aab")}
+    ... )
+    >>> cites = pd.DataFrame({"source": ["p2"], "target": ["p1"]})
+    >>> fs.networks_from_frames(papers, cites, text="text", task="area", min_df=1, max_df=1.0)
+    [Network('a': 2 nodes, 1 links, 4 features), Network('b': 1 nodes, 0 links, 4 features)]
+    """
+    columns = _columns(nodes, "nodes")
+    ids = _ids(nodes, columns, id)
+    tasks = None if task is None else [str(value) for value in _column(nodes, columns, task, "nodes").tolist()]
+    matrix, vocabulary, tokenizer = _features(
+        nodes, columns, text, features, [id, *([] if task is None else [task])], Tokenizer(stop_words, min_df, max_df)
+    )
+    pairs = _edges(edges, ids, source, target)
+    whole = Network.from_edges(matrix, pairs, directed, name=name, nodes=ids, vocabulary=vocabulary)
+    whole = whole.replace(tokenizer=tokenizer)
+    if tasks is None:
+        return [whole]
+    task_of = np.array(tasks)
+    n_between = int(np.count_nonzero(task_of[pairs[:, 0]] != task_of[pairs[:, 1]]))
+    if n_between:
+        warnings.warn(f"{n_between} of {len(pairs)} edges are between tasks and were left out.", stacklevel=2)
+    return [whole.subset(task_of == value).replace(name=value) for value in dict.fromkeys(tasks)]
+
+
+def _columns(frame: Any, what: str) -> list[str]:
+    if not hasattr(frame, "columns") or not hasattr(frame, "__getitem__"):
+        raise TypeError(f"{what} must be a data frame, of pandas or polars for example, got {type(frame).__name__}.")
+    return [str(column) for column in frame.columns]
+
+
+def _column(frame: Any, columns: list[str], column: str, what: str) -> np.ndarray:
+    if columns.count(column) != 1:
+        n_found = columns.count(column) or "no"
+        raise ValueError(f"{what} has {n_found} columns called {column!r:.60}; its columns are {', '.join(columns)}.")
+    return np.asarray(frame[column])
+
+
+def _ids(nodes: Any, columns: list[str], id: str) -> np.ndarray:
+    """Return the names of the nodes, strings or whole numbers."""
+    if id in columns:
+        labels = _column(nodes, columns, id, "nodes")
+    else:
+        index = frame_labels(getattr(nodes, "index", None))
+        if index is None:
+            raise ValueError(f"nodes has no column {id!r:.60} with the names of the nodes; name it with id=...")
+        labels = index
+    return check_labels(labels, len(labels), "names of nodes", "node")
+
+
+def _features(
+    nodes: Any, columns: list[str], text: str | None, features: Sequence[str] | None, others: list[str], cuts: Tokenizer
+) -> tuple[Any, list[str], Tokenizer | None]:
+    """Return the features of the nodes, their names, and the tokeniser if there are words among them."""
+    blocks, vocabulary = [], []
+    if text is not None:
+        texts = ["" if _is_missing(value) else str(value) for value in _column(nodes, columns, text, "nodes").tolist()]
+        counts, words = count_words(texts, None, cuts.stop_words, cuts.min_df, cuts.max_df)
+        blocks.append(counts)
+        vocabulary += words.tolist()
+    if features is None:
+        numeric = [] if text is not None else [column for column in columns if column not in others]
+        features = [column for column in numeric if _column(nodes, columns, column, "nodes").dtype.kind in "biuf"]
+    for column in features:
+        values = _column(nodes, columns, column, "nodes")
+        if values.dtype.kind not in "biuf":
+            raise TypeError(f"column {column!r:.60} of nodes must hold numbers, got {values.dtype}.")
+        blocks.append(sparse.csr_array(values[:, None]))
+        vocabulary.append(column)
+    if not blocks:
+        raise ValueError("nodes has no numeric column; name the column of texts with text=...")
+    return sparse.hstack(blocks, format="csr"), vocabulary, cuts if text is not None else None
+
+
+def _edges(edges: Any, ids: np.ndarray, source: str | None, target: str | None) -> np.ndarray:
+    """Return the edges as positions, shape (n_edges, 2)."""
+    columns = _columns(edges, "edges")
+    if len(columns) < 2:
+        raise ValueError(f"edges must have two columns, source and target; it has {len(columns)}.")
+    has_names = "source" in columns and "target" in columns
+    source = source or ("source" if has_names else columns[0])
+    target = target or ("target" if has_names else columns[1])
+    if "weight" in columns and (_column(edges, columns, "weight", "edges") != 1).any():
+        warnings.warn("weights of edges (column 'weight') are ignored: any edge is a link.", stacklevel=3)
+    position = {label: i for i, label in enumerate(ids.tolist())}
+    ends = [_column(edges, columns, column, "edges") for column in (source, target)]
+    return np.stack(
+        [find_labels(position, labels, "edges name a node that is missing from nodes:") for labels in ends], axis=1
+    )
+
+
+def _is_missing(value: Any) -> bool:
+    """Tell whether a value is None, NaN or the missing value of pandas, whose comparisons have no truth value."""
+    return value is None or type(value).__name__ == "NAType" or bool(value != value)

@@ -1,0 +1,76 @@
+"""Links as canonical arrays, from adjacency matrices, data frames and edge lists."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fastspml.labels import are_strings, frame_labels, frame_values, is_frame
+from fastspml.sparse.csr import canonical_adjacency
+
+
+def canonical_links(adjacency: Any, n_nodes: int, name: str) -> sparse.csr_array:
+    """Return links as a canonical CSR array of bool; refuse negative entries, and warn of weights."""
+    links = canonical_adjacency(adjacency, n_nodes, name)
+    if not sparse.issparse(adjacency):
+        values = np.asarray(adjacency)
+    elif adjacency.format in ("csr", "csc"):
+        values = adjacency.data[: adjacency.indptr[-1]]
+    else:
+        values = adjacency.tocoo().data
+    if values.dtype == bool or values.size == 0:
+        return links
+    lowest, highest = values.min(), values.max()
+    if lowest < 0:
+        raise ValueError(
+            f"adjacency of {name!r} has negative entries ({lowest:g}); use 0 for no link and 1 for a link."
+        )
+    if not np.isin(values, (0, 1)).all():
+        warnings.warn(
+            f"weights of the links of {name!r} (up to {highest:g}) are ignored: any nonzero entry is a link.",
+            stacklevel=3,
+        )
+    return links
+
+
+def nodes_of_links(adjacency: Any) -> np.ndarray | None:
+    """Return the names of nodes from the index of an adjacency; its columns must be the same."""
+    rows, columns = frame_labels(getattr(adjacency, "index", None)), frame_labels(adjacency.columns)
+    if rows is not None and (columns is None or not np.array_equal(rows, columns)):
+        raise ValueError("index and columns of adjacency differ; both must name the same nodes in the same order.")
+    return rows
+
+
+def check_node_order(adjacency: Any, nodes: Any) -> Any:
+    """Return the names of nodes; refuse an adjacency whose index has others, or has them in another order."""
+    named = nodes_of_links(adjacency)
+    if named is not None and not np.array_equal(named, np.asarray(nodes)):
+        raise ValueError(
+            "the index of adjacency must name the nodes in the order of features; use adjacency.loc[nodes, nodes]."
+        )
+    return nodes
+
+
+def edge_positions(edges: Any, n_nodes: int, find_names: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Return an edge list as positions, shape (n_edges, 2); `find_names` returns the positions of named nodes."""
+    edges = np.asarray(frame_values(edges) if is_frame(edges) else edges)
+    if edges.size == 0:
+        return np.zeros((0, 2), dtype=np.int64)
+    if edges.ndim != 2 or edges.shape[1] != 2:
+        raise ValueError(
+            f"edges must have two columns, source and target; got shape {edges.shape}. Weights of links are not used."
+        )
+    if are_strings(edges):
+        return find_names(edges).reshape(-1, 2)
+    if edges.dtype.kind not in "iu":
+        raise TypeError(f"edges must be whole numbers (positions) or strings (names of nodes); got {edges.dtype}.")
+    if edges.min() < 0 or edges.max() >= n_nodes:
+        raise ValueError(
+            f"edges name nodes from {edges.min()} to {edges.max()}, but there are nodes 0 to {n_nodes - 1} only; "
+            "whole numbers are positions, names must be strings."
+        )
+    return edges

@@ -1,0 +1,319 @@
+"""Networks from and to the objects of other libraries, the real ones but for torch and polars."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from types import SimpleNamespace
+
+import anndata
+import networkx
+import numpy as np
+import pandas
+import pytest
+from scipy import sparse
+
+import fastspml as fs
+from tests.conftest import make_network
+
+WORDS = list("abcdefghi")
+
+
+@pytest.fixture
+def named():
+    return make_network(0, name="letters", nodes=[f"n{i}" for i in range(14)], vocabulary=WORDS)
+
+
+def same(got, expected):
+    order = [got.nodes.tolist().index(node) for node in expected.nodes.tolist()]
+    columns = [got.vocabulary.tolist().index(word) for word in expected.vocabulary.tolist()]
+    assert np.array_equal(got.features.toarray()[np.ix_(order, columns)], expected.features.toarray())
+    assert np.array_equal(got.adjacency.toarray()[np.ix_(order, order)], expected.adjacency.toarray())
+
+
+def test_there_and_back_through_networkx(named):
+    graph = named.to_networkx()
+    assert isinstance(graph, networkx.DiGraph)
+    assert graph.number_of_edges() == named.n_links
+    got = fs.Network.from_networkx(graph, "words")
+    same(got, named)
+    assert got.name == "letters"
+    assert graph.nodes["n2"]["words"] == {}
+
+
+def test_numeric_attributes_of_an_undirected_graph():
+    graph = networkx.Graph([(1, 2), (2, 3)])
+    graph.nodes[1].update(age=3, job="clerk")
+    graph.nodes[3].update(age=1.5, height=2)
+    got = fs.Network.from_networkx(graph, name="people")
+    assert got.nodes.tolist() == [1, 2, 3]
+    assert got.vocabulary.tolist() == ["age", "height"]
+    assert got.features.toarray().tolist() == [[3, 0], [0, 0], [1.5, 2]]
+    assert got.n_links == 4
+    vectors = networkx.Graph()
+    vectors.add_node("a", x=[0, 2])
+    assert fs.Network.from_networkx(vectors, "x").features.toarray().tolist() == [[0, 2]]
+    vectors.add_node("b", x="text")
+    with pytest.raises(TypeError, match="attribute 'x' of node 'b' must map feature names to numbers or be a vector"):
+        fs.Network.from_networkx(vectors, "x")
+
+
+def test_there_and_back_through_anndata(named):
+    data = named.to_anndata()
+    assert isinstance(data, anndata.AnnData)
+    same(fs.Network.from_anndata(data), named)
+    data.obsp["other"] = sparse.csr_matrix((14, 14))
+    with pytest.raises(ValueError, match="obsp holds links, other; name the one that holds the links"):
+        fs.Network.from_anndata(data)
+    assert fs.Network.from_anndata(data, links="other").n_links == 0
+    with pytest.raises(ValueError, match="obsp holds no 'friends'"):
+        fs.Network.from_anndata(data, links="friends")
+    unnamed = make_network().to_anndata()
+    assert unnamed.obs_names.tolist()[:2] == ["0", "1"]
+
+
+class Tensor:
+    """What a tensor of torch can do, as far as it is asked."""
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+
+    def detach(self):
+        return self
+
+    cpu = detach
+
+    def numpy(self):
+        return self.values
+
+
+class Data:
+    def __init__(self, x, edge_index):
+        self.x, self.edge_index = x, edge_index
+
+
+def test_from_pytorch_geometric():
+    got = fs.Network.from_pyg(Data(Tensor([[1.0, 0.0], [0.0, 2.0]]), Tensor([[0], [1]])), name="pyg")
+    assert got.features.toarray().tolist() == [[1, 0], [0, 2]]
+    assert got.adjacency.toarray().tolist() == [[False, True], [False, False]]
+    with pytest.raises(ValueError, match="edge_index names nodes up to 5, but x has 1 rows"):
+        fs.Network.from_pyg(Data(Tensor([[1.0]]), Tensor([[0], [5]])))
+    with pytest.raises(ValueError, match=r"edge_index must have shape \(2, m\)"):
+        fs.Network.from_pyg(Data(Tensor([[1.0]]), Tensor([[0, 5]])))
+    with pytest.raises(TypeError, match="needs attributes x and edge_index"):
+        fs.Network.from_pyg(Data(None, None))
+
+
+def test_a_graph_without_features_gives_a_network_without_features():
+    graph = networkx.Graph([("a", "b")])
+    with pytest.warns(
+        UserWarning, match=r"no node of the graph has a numeric attribute, .*attributes=\.\.\."
+    ) as caught:
+        got = fs.Network.from_networkx(graph)
+    assert caught[0].filename == __file__
+    assert (got.n_nodes, got.n_features, got.n_links, got.vocabulary) == (2, 0, 2, None)
+
+
+@pytest.mark.filterwarnings("ignore:no node of the graph", "ignore:weights of edges")
+def test_the_karate_club_can_be_read():
+    got = fs.Network.from_networkx(networkx.karate_club_graph())
+    assert (got.n_nodes, got.n_links, got.n_features) == (34, 156, 0)
+
+
+def test_features_may_be_given_beside_a_graph():
+    got = fs.Network.from_networkx(networkx.Graph([("a", "b")]), features=[[1, 2], [3, 4]])
+    assert got.features.toarray().tolist() == [[1, 2], [3, 4]]
+
+
+def test_weights_of_a_graph_are_ignored_with_a_warning():
+    graph = networkx.Graph()
+    graph.add_node("a", age=1)
+    graph.add_edge("a", "b", weight=2)
+    with pytest.warns(UserWarning, match=r"weights of edges \(weight\) are ignored: any edge is a link"):
+        assert fs.Network.from_networkx(graph).n_links == 2
+
+
+def test_the_name_of_a_task_survives_anndata(named):
+    assert fs.Network.from_anndata(named.to_anndata()).name == "letters"
+
+
+def test_links_under_another_key_are_named_by_it(named):
+    data = named.to_anndata()
+    data.obsp["other"] = data.obsp["links"]
+    assert fs.Network.from_anndata(data, links="other").name == "other"
+
+
+def test_weights_of_pytorch_geometric_are_ignored_with_a_warning():
+    data = Data(Tensor([[1.0], [2.0]]), Tensor([[0], [1]]))
+    data.edge_weight = Tensor([0.5])
+    with pytest.warns(UserWarning, match=r"weights of edges \(edge_weight\) are ignored"):
+        assert fs.Network.from_pyg(data).n_links == 1
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    """What `to_pyg` uses of torch and torch_geometric."""
+
+    def sparse_csr_tensor(indptr, indices, data, size):
+        tensor = Tensor(sparse.csr_array((data.values, indices.values, indptr.values), shape=size).toarray())
+        tensor.is_sparse = True
+        return tensor
+
+    fake = SimpleNamespace(from_numpy=Tensor, sparse_csr_tensor=sparse_csr_tensor)
+    geometric = SimpleNamespace(Data=lambda **parts: SimpleNamespace(**parts))
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    monkeypatch.setitem(sys.modules, "torch_geometric", SimpleNamespace(data=geometric))
+    monkeypatch.setitem(sys.modules, "torch_geometric.data", geometric)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_there_and_back_through_pytorch_geometric(named, torch, dense):
+    data = named.to_pyg(dense=dense)
+    assert data.edge_index.values.dtype == np.int64
+    assert hasattr(data.x, "is_sparse") is not dense
+    got = fs.Network.from_pyg(data)
+    same(got, named)
+    assert got.name == "letters"
+
+
+def test_networks_without_names_have_none_in_pytorch_geometric(torch):
+    data = make_network().to_pyg()
+    assert (data.node_names, data.feature_names) == (None, None)
+
+
+def test_pytorch_geometric_itself(named):
+    pytest.importorskip("torch_geometric")
+    same(fs.Network.from_pyg(named.to_pyg()), named)
+
+
+# ---- data frames ----------------------------------------------------------------------------------------------------
+
+PAPERS = {
+    "id": ["p1", "p2", "p3"],
+    "text": ["sparse graphs", "sparse trees, sparse", "dense graphs"],
+    "year": [2001, 2002, 2003],
+    "area": ["a", "a", "b"],
+}
+CITES = {"source": ["p2", "p3"], "target": ["p1", "p2"]}
+CUTS = {"min_df": 1, "max_df": 1.0}
+
+
+class Polars:
+    """What a polars.DataFrame has, as far as it is used: columns, and no index."""
+
+    def __init__(self, columns):
+        self.series, self.columns = columns, list(columns)
+
+    def __getitem__(self, column):
+        return np.array(self.series[column])
+
+
+@pytest.mark.parametrize("frame", [pandas.DataFrame, Polars])
+def test_a_network_from_frames_counts_words(frame):
+    got = fs.Network.from_frames(frame(PAPERS), frame(CITES), text="text", **CUTS)
+    assert got.vocabulary.tolist() == ["dense", "graphs", "sparse", "trees"]
+    assert got.features.toarray().tolist() == [[0, 1, 1, 0], [0, 0, 2, 1], [1, 1, 0, 0]]
+    assert got.nodes.tolist() == ["p1", "p2", "p3"]
+    assert np.argwhere(got.adjacency.toarray()).tolist() == [[1, 0], [2, 1]]
+    assert got.tokenizer == fs.Tokenizer(**CUTS)
+
+
+def test_the_words_of_a_new_text_are_counted_as_those_of_the_network():
+    got = fs.Network.from_frames(pandas.DataFrame(PAPERS), pandas.DataFrame(CITES), text="text", **CUTS)
+    rows = got.tokenizer.count(["Trees of trees", ""], got.vocabulary)
+    assert rows.toarray().tolist() == [[0, 0, 0, 2], [0, 0, 0, 0]]
+
+
+def test_numeric_columns_are_features_without_a_text():
+    got = fs.Network.from_frames(pandas.DataFrame(PAPERS), pandas.DataFrame(CITES))
+    assert got.vocabulary.tolist() == ["year"]
+    assert got.features.toarray().ravel().tolist() == PAPERS["year"]
+    assert got.tokenizer is None
+
+
+def test_columns_may_be_features_beside_words():
+    got = fs.Network.from_frames(
+        pandas.DataFrame(PAPERS), pandas.DataFrame(CITES), text="text", features=["year"], **CUTS
+    )
+    assert got.vocabulary.tolist() == ["dense", "graphs", "sparse", "trees", "year"]
+    assert got.features.toarray()[1].tolist() == [0, 0, 2, 1, 2002]
+
+
+def test_tasks_of_a_column_are_a_list():
+    with pytest.warns(UserWarning, match="1 of 2 edges are between tasks and were left out"):
+        a, b = fs.Network.from_frames(pandas.DataFrame(PAPERS), pandas.DataFrame(CITES), task="area")
+    assert [(net.name, net.nodes.tolist(), net.n_links) for net in (a, b)] == [("a", ["p1", "p2"], 1), ("b", ["p3"], 0)]
+    assert a.vocabulary.tolist() == b.vocabulary.tolist() == ["year"]
+
+
+def test_the_index_of_a_frame_names_its_nodes():
+    papers = pandas.DataFrame(PAPERS).set_index("id")
+    assert fs.Network.from_frames(papers, pandas.DataFrame(CITES)).nodes.tolist() == ["p1", "p2", "p3"]
+
+
+def test_ids_of_frames_may_be_numbers():
+    papers, cites = pandas.DataFrame({"id": [30, 10], "x": [1, 2]}), pandas.DataFrame({"a": [10], "b": [30], "x": [7]})
+    got = fs.Network.from_frames(papers, cites, directed=False)
+    assert np.argwhere(got.adjacency.toarray()).tolist() == [[0, 1], [1, 0]]
+
+
+def test_missing_texts_have_no_words():
+    papers = pandas.DataFrame(
+        {"id": list("abcd"), "text": pandas.array(["cat", None, pandas.NA, float("nan")], dtype=object)}
+    )
+    got = fs.Network.from_frames(papers, pandas.DataFrame(CITES)[:0], text="text", **CUTS)
+    assert got.features.toarray().tolist() == [[1], [0], [0], [0]]
+
+
+def test_weights_of_a_frame_are_ignored_with_a_warning():
+    cites = pandas.DataFrame(CITES | {"weight": [1.0, 0.5]})
+    with pytest.warns(UserWarning, match=r"weights of edges \(column 'weight'\) are ignored"):
+        assert fs.Network.from_frames(pandas.DataFrame(PAPERS), cites).n_links == 2
+
+
+@pytest.mark.parametrize(
+    ("papers", "cites", "options", "error", "sentence"),
+    [
+        (3, CITES, {}, TypeError, "nodes must be a data frame, of pandas or polars for example, got int"),
+        (PAPERS, CITES, {"text": "body"}, ValueError, "nodes has no columns called 'body'; its columns are id, text, year, area"),
+        (PAPERS, CITES, {"features": ["area"]}, TypeError, "column 'area' of nodes must hold numbers, got object"),
+        (PAPERS, CITES, {"id": "key"}, ValueError, "nodes has no column 'key' with the names of the nodes; name it with id="),
+        (PAPERS, {"source": ["p9"], "target": ["p1"]}, {}, ValueError, "edges name a node that is missing from nodes: 'p9'"),
+        (PAPERS, {"source": ["p1"]}, {}, ValueError, "edges must have two columns, source and target; it has 1"),
+        (PAPERS | {"id": ["p1", "p1", "p2"]}, CITES, {}, ValueError, "names of nodes must be distinct; 'p1' occurs 2 times"),
+        ({"id": ["p1"], "text": ["x"]}, CITES, {}, ValueError, "nodes has no numeric column; name the column of texts with text="),
+        (PAPERS, CITES, {"text": "text", "min_df": 0}, ValueError, "min_df must be a number of documents"),
+    ],
+)  # fmt: skip
+def test_frames_that_cannot_be_used_cost_a_sentence(papers, cites, options, error, sentence):
+    papers = pandas.DataFrame(papers) if isinstance(papers, dict) else papers
+    with pytest.raises(error, match=sentence):
+        fs.networks_from_frames(papers, pandas.DataFrame(cites), **options)
+
+
+def test_settings_of_a_tokenizer_are_plain_values():
+    tokenizer = fs.Tokenizer(stop_words=False, min_df=3, max_df=0.25)
+    settings = tokenizer.settings()
+    assert settings == {"version": 1, "stop_words": False, "min_df": 3, "max_df": 0.25}
+    assert fs.Tokenizer.from_settings(settings) == tokenizer
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({}, "settings of a tokeniser must be max_df, min_df, stop_words, version; got {}"),
+        ([1], "settings of a tokeniser must be"),
+        ({"version": 2, "stop_words": True, "min_df": 1, "max_df": 1.0}, "have version 2, this fastspml knows version 1"),
+        ({"version": 1, "stop_words": "yes", "min_df": 1, "max_df": 1.0}, "stop_words must be True or False, got 'yes'"),
+        ({"version": 1, "stop_words": True, "min_df": -1, "max_df": 1.0}, "min_df must be"),
+    ],
+)  # fmt: skip
+def test_other_settings_of_a_tokenizer_are_refused(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fs.Tokenizer.from_settings(settings)
+
+
+def test_networks_made_of_a_network_of_texts_have_its_tokenizer():
+    got = fs.Network.from_frames(pandas.DataFrame(PAPERS), pandas.DataFrame(CITES), text="text", **CUTS)
+    for made in (got.subset([0]), got.undirected(), got.with_links(got.adjacency.T), pickle.loads(pickle.dumps(got))):
+        assert made.tokenizer == got.tokenizer
