@@ -269,6 +269,15 @@ def test_k_is_that_of_the_scoring(tasks):
     assert three < thirty
 
 
+def test_scorings_joined_by_a_plus_are_averaged(tasks):
+    selection = fs.select(fs.SPML(weighting="l2"), tasks, GRID, n_folds=3, scoring="auc+hits@3")
+    for trial in selection.trials_:
+        parts = trial.measures["auc"], trial.measures["hits"]
+        assert trial.fold_scores == pytest.approx(np.mean(parts, axis=0), abs=1e-12)
+    three = fs.select(fs.SPML(weighting="l2"), tasks, GRID, n_folds=3, scoring="hits@3")
+    assert sorted(t.measures["hits"] for t in three.trials_) == sorted(t.measures["hits"] for t in selection.trials_)
+
+
 def test_a_function_of_the_link_quality_is_a_scoring(tasks):
     def worst_node(quality):
         return np.nanmin(quality.auc)
@@ -295,7 +304,9 @@ def test_halving_promotes_by_the_scoring(tasks):
     assert first[kept] == min(first.values())
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "hits", "hits@", "hits@0", "hits@ten", "auc@10", 3, None])
+@pytest.mark.parametrize(
+    "scoring", ["accuracy", "hits", "hits@", "hits@0", "hits@ten", "auc@10", "auc+", "hits@3+hits@5", 3, None]
+)
 def test_an_unknown_scoring_costs_a_sentence(tasks, scoring):
     with pytest.raises(ValueError, match=r"scoring must be one of auc, .* or a function of a LinkQuality; got"):
         fs.select(fs.SPML(), tasks, GRID, scoring=scoring)
