@@ -50,7 +50,7 @@ def select(
     grid : mapping of parameter names to lists of values, or a list of such mappings, optional
         All combinations are tried. None takes `recommended_grid`, with the weightings that suit the features, by
         successive halving. Numbers of iterations, ``n_iters``, cost nothing: a fit with the largest is evaluated on the
-        way. Without them these are the estimator's n_iters, and a half, a quarter, an eighth and a sixteenth of it.
+        way. Without them these are the estimator's n_iters, and one in 2, 4, 16 and 64 of it.
     n_folds : int
         A node is held out once, in all tasks at the same time.
     scoring : str or callable
