@@ -18,6 +18,7 @@ from fastspml.selection import (
     suitable_weightings,
 )
 from fastspml.selection.cross_validation import _choose
+from fastspml.selection.grids import all_settings, is_allowed
 from fastspml.splits import fold_networks
 from fastspml.training.estimator import Estimator
 from tests.conftest import make_network
@@ -130,31 +131,52 @@ def test_threads_do_not_change_the_result(tasks):
 
 
 def test_numbers_of_iterations_are_looked_at_by_default(tasks):
-    selection = fs.select(fs.SPML(n_iters=32, weighting="tfidf"), tasks, {"reg": [0.1]}, n_folds=2)
-    assert sorted(trial.params["n_iters"] for trial in selection.trials_) == [2, 4, 8, 16, 32]
+    selection = fs.select(fs.SPML(n_iters=128, weighting="tfidf"), tasks, {"reg": [0.1]}, n_folds=2)
+    assert sorted(trial.params["n_iters"] for trial in selection.trials_) == [2, 8, 32, 64, 128]
 
 
-def test_the_default_grids_are_of_the_estimators_parameters(tasks):
-    for estimator in (fs.SPML(n_iters=32), fs.MTSPML(n_iters=32)):
-        grids = recommended_grid(estimator)
-        assert all(set(grid) <= set(estimator.get_params()) for grid in grids)
-        selection = fs.select(estimator, tasks, n_folds=2)
-        tried = {(trial.params["metric"], trial.params["score"]) for trial in selection.trials_}
-        assert tried == {(form, score) for form in ("diagonal", "factored") for score in ("distance", "similarity")}
-        n_settings = sum(np.prod([len(values) for values in grid.values()]) for grid in grids)
-        n_looks = [sum(trial.params["n_iters"] == n for trial in selection.trials_) for n in (2, 4, 8, 16, 32)]
-        assert n_looks[0] == n_settings  # all of them for a sixteenth of the iterations
-        assert n_looks[1] == n_looks[2] == sum(-(-size // 4) for size in group_sizes(grids))
-        assert n_looks[3] == n_looks[4] == sum(-(-size // 16) for size in group_sizes(grids))
+@pytest.mark.parametrize(("estimator", "n_settings"), [(fs.SPML(n_iters=64), 58), (fs.MTSPML(n_iters=64), 72)])
+def test_the_default_grid_is_tried_by_halving(tasks, estimator, n_settings):
+    """Settings of one step compete: the best quarter of them is fitted for four times the iterations."""
+    grids = recommended_grid(estimator, tasks)
+    settings = all_settings(estimator, grids, None, 0)
+    if "prior" in fs.MTSPML().get_params() and isinstance(estimator, fs.MTSPML):
+        n_settings = 96  # with both ends of sharing
+    assert len(settings) == n_settings
+    steps = [setting.get("step") for setting in settings]
+    sizes = [steps.count(step) for step in dict.fromkeys(steps)]
+    selection = fs.select(estimator, tasks, n_folds=2)
+    n_looks = [sum(trial.params["n_iters"] == n for trial in selection.trials_) for n in (1, 4, 16, 32, 64)]
+    expected = [sum(-(-size // rung) for size in sizes) for rung in (1, 4, 16, 64, 64)]
+    assert n_looks == expected
 
 
-def group_sizes(grids):
-    """Return how many settings compete with each other: those of one step."""
-    sizes = []
-    for grid in grids:
-        n_steps = len(grid.get("step", [None]))
-        sizes += [int(np.prod([len(values) for values in grid.values()])) // n_steps] * n_steps
-    return sizes
+@pytest.mark.parametrize("estimator", [fs.SPML(), fs.MTSPML()])
+def test_the_default_grid_costs_no_more_full_fits_than_stated(tasks, estimator):
+    settings = all_settings(estimator, recommended_grid(estimator, tasks), None, 0)
+    steps = [setting.get("step") for setting in settings]
+    sizes = [steps.count(step) for step in dict.fromkeys(steps)]
+    cost = sum(
+        -(-size // kept) * share for size in sizes for kept, share in ((1, 1 / 64), (4, 1 / 16), (16, 1 / 4), (64, 1))
+    )
+    assert cost <= (7.1 if isinstance(estimator, fs.SPML) else 8.8)
+
+
+def test_the_default_grids_hold_the_recipe_and_its_ends(tasks):
+    spml = recommended_grid(fs.SPML(), tasks)
+    assert {(*grid["metric"], *grid["prior"]) for grid in spml} == {
+        ("diagonal", "identity"), ("diagonal", "zero"), ("factored", "identity")
+    }  # fmt: skip
+    assert all(grid["score"] == ["distance", "similarity"] for grid in spml)
+    assert [grid["weighting"] for grid in spml] == [["tfidf"]] * 3 + [["l2"]] * 2
+    mtspml = recommended_grid(fs.MTSPML(), tasks)
+    assert all(grid["project"] == ["combined"] for grid in mtspml)
+    regs = {(reg, name) for grid in mtspml for name in ("common_reg", "task_reg") for reg in grid[name]}
+    assert ((np.inf, "common_reg") in regs) == is_allowed(fs.MTSPML(), {"common_reg": np.inf})
+    assert ((np.inf, "task_reg") in regs) == is_allowed(fs.MTSPML(), {"task_reg": np.inf})
+    assert any("zero" in grid.get("prior", ()) for grid in mtspml) == is_allowed(
+        fs.MTSPML(), {"prior": "zero", "common_reg": np.inf}
+    )
 
 
 def test_halving_keeps_the_best_of_every_step(tasks):
@@ -269,6 +291,15 @@ def test_k_is_that_of_the_scoring(tasks):
     assert three < thirty
 
 
+def test_scorings_joined_by_a_plus_are_averaged(tasks):
+    selection = fs.select(fs.SPML(weighting="l2"), tasks, GRID, n_folds=3, scoring="auc+hits@3")
+    for trial in selection.trials_:
+        parts = trial.measures["auc"], trial.measures["hits"]
+        assert trial.fold_scores == pytest.approx(np.mean(parts, axis=0), abs=1e-12)
+    three = fs.select(fs.SPML(weighting="l2"), tasks, GRID, n_folds=3, scoring="hits@3")
+    assert sorted(t.measures["hits"] for t in three.trials_) == sorted(t.measures["hits"] for t in selection.trials_)
+
+
 def test_a_function_of_the_link_quality_is_a_scoring(tasks):
     def worst_node(quality):
         return np.nanmin(quality.auc)
@@ -295,7 +326,9 @@ def test_halving_promotes_by_the_scoring(tasks):
     assert first[kept] == min(first.values())
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "hits", "hits@", "hits@0", "hits@ten", "auc@10", 3, None])
+@pytest.mark.parametrize(
+    "scoring", ["accuracy", "hits", "hits@", "hits@0", "hits@ten", "auc@10", "auc+", "hits@3+hits@5", 3, None]
+)
 def test_an_unknown_scoring_costs_a_sentence(tasks, scoring):
     with pytest.raises(ValueError, match=r"scoring must be one of auc, .* or a function of a LinkQuality; got"):
         fs.select(fs.SPML(), tasks, GRID, scoring=scoring)

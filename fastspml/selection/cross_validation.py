@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import Future, as_completed
 from typing import Any
 
 import numpy as np
@@ -14,16 +14,13 @@ from fastspml.baselines import CosineTfidf, Euclid, Popularity
 from fastspml.machine import available_threads
 from fastspml.network import Network, Networks, as_networks
 from fastspml.ranking.measures import LinkQuality
+from fastspml.selection import halving as successive
 from fastspml.selection.folds import Evaluation, Folds, with_params
 from fastspml.selection.grids import Grid, all_settings, check_setting, recommended_grid, suitable_weightings
 from fastspml.selection.runners import Runner, on_cluster, on_threads
 from fastspml.selection.scorings import Scoring, as_scoring
 from fastspml.selection.trials import Selection, SelectionWarning, SelectProgress, Trial
 from fastspml.training.estimator import Estimator
-
-# Successive halving: all settings for one in 16 iterations, the best quarter for one in 4, and of these for all.
-RUNGS, KEPT = (16, 4, 1), 4
-ALL_AT_ONCE = (1,)
 
 
 def select(
@@ -53,18 +50,19 @@ def select(
     grid : mapping of parameter names to lists of values, or a list of such mappings, optional
         All combinations are tried. None takes `recommended_grid`, with the weightings that suit the features, by
         successive halving. Numbers of iterations, ``n_iters``, cost nothing: a fit with the largest is evaluated on the
-        way. Without them these are the estimator's n_iters, and a half, a quarter, an eighth and a sixteenth of it.
+        way. Without them these are the estimator's n_iters, and one in 2, 4, 16 and 64 of it.
     n_folds : int
         A node is held out once, in all tasks at the same time.
     scoring : str or callable
         What parameters and numbers of iterations are chosen by: "auc", "average_precision", "mrr", "hits@k",
-        "recall@k" or "ndcg@k" with a number for k, or a function that returns a number for a `LinkQuality`, larger for
-        better. The score of a fold is the mean over tasks. Trials keep all measures.
+        "recall@k" or "ndcg@k" with a number for k; the mean of several, joined by + ("auc+hits@10"); or a function that
+        returns a number for a `LinkQuality`, larger for better. The score of a fold is the mean over tasks. Trials keep
+        all measures.
     n_random : int, optional
         Try only this number of combinations, drawn at random. Values can then also be distributions of scipy.stats.
     halving : bool, optional
-        Whether settings are tried by successive halving, the default for the recommended grid: all of them
-        for a sixteenth of the iterations, the best quarter for a quarter, and the best quarter of these for all. A
+        Whether settings are tried by successive halving, the default for the recommended grid: all of them for one in
+        64 iterations, the best quarter for one in 16, the best quarter of these for one in 4, and of these for all. A
         setting competes with those of the same ``step`` only, because small steps need more iterations. So the best of
         every step, and the best without factors, are fitted to the end.
     one_standard_error : bool
@@ -115,7 +113,8 @@ def select(
     else:
         runner = on_cluster(client, estimator, folds, score)
     is_halving = isinstance(estimator, Estimator) and (grid is None if halving is None else halving)
-    trials, is_complete = _try_all(runner, settings, len(folds.usable), RUNGS if is_halving else ALL_AT_ONCE, progress)
+    rungs = successive.rungs_of(settings) if is_halving else successive.ALL_AT_ONCE
+    trials, is_complete = _try_all(runner, settings, len(folds.usable), rungs, progress)
     if not trials:
         raise ValueError("selection was interrupted before any setting had been fitted on all folds.")
     best = _choose(trials, one_standard_error)
@@ -159,90 +158,70 @@ def _try_all(
     progress: Callable[[SelectProgress], Any] | None,
 ) -> tuple[list[Trial], bool]:
     """Fit settings on all folds, rung by rung; return the trials of the finished ones in order, and whether all are."""
-    started, n_done, n_fits = time.perf_counter(), 0, n_folds * _n_tried(settings, rungs)
-    trials: dict[int, list[Trial]] = {}
-
-    def fit_all(start: Any, tried: Sequence[int], rung: int) -> bool:
-        """Fit settings on all folds for a share of their iterations; return whether all are done."""
-        nonlocal n_done
-        results: dict[int, dict[int, Any]] = {s: {} for s in tried}  # setting -> fold -> result of its fit
-        futures = {start(_at_rung(settings[s], rung), f): (s, f) for s in tried for f in range(n_folds)}
-        for future in as_completed(futures):
-            s, f = futures[future]
-            results[s][f] = future.result()
-            n_done += 1
-            finished = _trials(results[s], trials.get(s)) if len(results[s]) == n_folds else []
-            if finished:
-                trials[s] = finished
-            if progress is not None:
-                best = max((trial for tried in trials.values() for trial in tried), key=_score, default=None)
-                record = SelectProgress(n_done, n_fits, time.perf_counter() - started, best, finished)
-                if progress(record):
-                    return n_done == n_fits
-        return True
-
+    search = _Search(settings, n_folds, progress)
     is_complete, left = False, list(range(len(settings)))
     with runner as start:
         try:
-            for rung in rungs:
-                if not fit_all(start, left, rung):
+            for r, rung in enumerate(rungs):
+                search.n_fits = search.n_done + n_folds * successive.n_fitted(settings, left, len(rungs) - r)
+                if search.fit_rung(start, left, rung):
                     break
-                left = _promoted(settings, left, trials)
+                left = successive.promoted(settings, left, search.trials)
             else:
                 is_complete = True
         except KeyboardInterrupt:
             pass
-    return [trial for s in sorted(trials) for trial in trials[s]], is_complete
+    return [trial for s in sorted(search.trials) for trial in search.trials[s]], is_complete
+
+
+class _Search:
+    """The trials of a search so far, by the position of the setting."""
+
+    def __init__(
+        self, settings: Sequence[dict[str, Any]], n_folds: int, progress: Callable[[SelectProgress], Any] | None
+    ) -> None:
+        self.settings, self.n_folds, self.progress = settings, n_folds, progress
+        self.trials: dict[int, list[Trial]] = {}
+        self.n_done = self.n_fits = 0
+        self._started = time.perf_counter()
+
+    def fit_rung(self, start: Any, tried: Sequence[int], rung: int) -> bool:
+        """Fit settings on all folds for a share of their iterations; return whether `progress` stopped it."""
+        futures: dict[Future[Any], tuple[int, int]] = {}
+        for s in tried:
+            setting = self.settings[s]
+            if rung > 1 or s in self.trials:
+                setting = setting | {"n_iters": successive.looks_of(setting, rung, self.trials.get(s, ()))}
+            if setting.get("n_iters") != ():
+                futures |= {start(setting, f): (s, f) for f in range(self.n_folds)}
+        results: dict[int, dict[int, Any]] = {s: {} for s in tried}  # setting -> fold -> result of its fit
+        for future in as_completed(futures):
+            s, f = futures[future]
+            results[s][f] = future.result()
+            self.n_done += 1
+            finished = self._finish(s, results[s]) if len(results[s]) == self.n_folds else []
+            if self.progress is not None and self.progress(self._record(finished)):
+                return self.n_done < self.n_fits
+        return False
+
+    def _finish(self, s: int, by_fold: Mapping[int, Any]) -> list[Trial]:
+        """Add the trials of a setting that was fitted on all folds, one for each number of iterations; return them."""
+        before = self.trials.setdefault(s, [])
+        seconds = sum(taken for _, taken in by_fold.values()) + (before[-1].seconds if before else 0.0)
+        looks = list(zip(*(by_fold[f][0] for f in sorted(by_fold)), strict=True))
+        if all(np.isnan(evaluation.score) for look in looks for evaluation in look):
+            raise ValueError("no held-out node has both a link and a non-link, so no setting has a score.")
+        finished = [_as_trial(look, seconds) for look in looks]
+        before += finished
+        return finished
+
+    def _record(self, finished: list[Trial]) -> SelectProgress:
+        best = max((trial for trials in self.trials.values() for trial in trials), key=_score, default=None)
+        return SelectProgress(self.n_done, self.n_fits, time.perf_counter() - self._started, best, finished)
 
 
 def _score(trial: Trial) -> float:
     return trial.score
-
-
-def _at_rung(setting: dict[str, Any], rung: int) -> dict[str, Any]:
-    """Return a setting with only the looks of the first one in `rung` iterations; at least the first look."""
-    if rung == 1:
-        return setting
-    looks = setting["n_iters"]
-    return setting | {"n_iters": tuple(look for look in looks if look * rung <= looks[-1]) or looks[:1]}
-
-
-def _groups(settings: Sequence[dict[str, Any]], tried: Iterable[int]) -> list[list[int]]:
-    """Return the settings that compete with each other: those of one step, or without factors."""
-    groups: dict[Any, list[int]] = {}
-    for s in tried:
-        groups.setdefault(settings[s].get("step"), []).append(s)
-    return list(groups.values())
-
-
-def _promoted(settings: Sequence[dict[str, Any]], tried: Sequence[int], trials: Mapping[int, list[Trial]]) -> list[int]:
-    """Return the best quarter of each group of settings, in order."""
-    kept = []
-    for group in _groups(settings, tried):
-        ranked = sorted(group, key=lambda s: -max(trial.score for trial in trials[s]))
-        kept += ranked[: -(-len(group) // KEPT)]
-    return sorted(kept)
-
-
-def _n_tried(settings: Sequence[dict[str, Any]], rungs: Sequence[int]) -> int:
-    """Return the number of settings that are fitted, all rungs together."""
-    sizes, n_tried = [len(group) for group in _groups(settings, range(len(settings)))], 0
-    for _ in rungs:
-        n_tried += sum(sizes)
-        sizes = [-(-size // KEPT) for size in sizes]
-    return n_tried
-
-
-def _trials(by_fold: Mapping[int, Any], before: Sequence[Trial] | None) -> list[Trial]:
-    """Return the trials of a setting that was fitted on all folds, one for each number of iterations.
-
-    They include those `before`, of fewer iterations, whose time is added.
-    """
-    seconds = sum(taken for _, taken in by_fold.values()) + (before[0].seconds if before else 0.0)
-    looks = list(zip(*(by_fold[f][0] for f in sorted(by_fold)), strict=True))
-    if all(np.isnan(evaluation.score) for look in looks for evaluation in look):
-        raise ValueError("no held-out node has both a link and a non-link, so no setting has a score.")
-    return [_as_trial(look, seconds) for look in looks]
 
 
 def _as_trial(evaluations: Sequence[Evaluation], seconds: float) -> Trial:

@@ -1,10 +1,12 @@
-"""What settings are compared by: a measure of ranked links by its name, or a function of the caller's."""
+"""What settings are compared by: a measure of ranked links by its name, the mean of several, or a function."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
+
+import numpy as np
 
 from fastspml.ranking.measures import LinkQuality
 
@@ -33,27 +35,30 @@ class Scoring:
 
 
 @dataclass(frozen=True)
-class _MeanOver:
-    """The mean of one measure over nodes; a class, because functions made on the way cannot be pickled."""
+class MeanOfMeasures:
+    """The mean over nodes of some measures; a class, because functions made on the way cannot be pickled."""
 
-    measure: str
+    measures: tuple[str, ...]
 
     def __call__(self, quality: LinkQuality) -> float:
-        return quality.means()[self.measure]
+        means = quality.means()
+        return float(np.mean([means[measure] for measure in self.measures]))
 
 
 def as_scoring(scoring: Any) -> Scoring:
-    """Return the scoring of a name such as "auc" or "ndcg@10", or of a function of a `LinkQuality`."""
+    """Return the scoring of a name, as "ndcg@10" or "auc+ndcg@10", or of a function of a `LinkQuality`."""
     if isinstance(scoring, Scoring):
         return scoring
     if callable(scoring):
         return Scoring(getattr(scoring, "__name__", type(scoring).__name__), DEFAULT_K, scoring)
-    name, at, k = scoring.partition("@") if isinstance(scoring, str) else ("", "", "")
     known = {field.name for field in fields(LinkQuality)}
-    measure = NAMES.get(name + at)
-    if measure not in known or (at and not (k.isascii() and k.isdigit() and int(k) > 0)):
+    parts = [part.partition("@") for part in scoring.split("+")] if isinstance(scoring, str) else [("", "", "")]
+    measures = [NAMES.get(name + at, "") for name, at, _ in parts]
+    ks = {k for _, at, k in parts if at}
+    if not known.issuperset(measures) or len(ks) > 1 or not all(k.isascii() and k.isdigit() and int(k) for k in ks):
         names = ", ".join(key + "k" * key.endswith("@") for key, value in NAMES.items() if value in known)
         raise ValueError(
-            f"scoring must be one of {names} (k: a number), or a function of a LinkQuality; got {scoring!r}."
+            f"scoring must be one of {names} with one number for k, several joined by +, or a function of a "
+            f"LinkQuality; got {scoring!r}."
         )
-    return Scoring(scoring, int(k) if at else DEFAULT_K, _MeanOver(measure))
+    return Scoring(scoring, int(*ks) or DEFAULT_K, MeanOfMeasures(tuple(measures)))
