@@ -12,8 +12,8 @@ import pytest
 
 import fastspml as fs
 from fastspml.cli import COMMANDS, main
-from fastspml.cli.train import KEYS
-from fastspml.runs import config as configs
+from fastspml.runs.config import read_config
+from fastspml.runs.keys import all_keys, known_keys
 
 VOCABULARY = [f"word{f}" for f in range(60)]
 
@@ -83,7 +83,7 @@ def test_demo(capsys, tmp_path):
     folder = tmp_path / "demo"
     code, out, err = run(capsys, "demo", "-o", folder)
     assert code == 0
-    for method in ("Euclid", "cosine tf-idf", "popularity", "U-SPML", "ST-SPML", "MT-SPML"):
+    for method in ("Euclid", "cosine", "popularity", "U-SPML", "ST-SPML", "MT-SPML", "factored"):
         assert method in out
     assert sorted(os.listdir(folder)) == ["figure.svg", "model.h5", "report.html", "results.json"]
     assert err.splitlines()[-1].endswith(str(folder / "report.html"))
@@ -131,7 +131,7 @@ def test_train_leaves_a_run(run_folder):
     model = fs.load_model(run_folder / "model.h5")
     assert model.n_iters_ == 400
     assert [len(nodes) for nodes in model.hidden_nodes_] == [18, 18]
-    assert configs.read_config(run_folder / "config.toml")["weighting"] == "tfidf"
+    assert read_config(run_folder / "config.toml")["weighting"] == "tfidf"
 
 
 def test_a_configuration_and_flags(capsys, file, tmp_path):
@@ -154,8 +154,13 @@ def test_the_example_is_a_configuration(capsys, file, tmp_path):
     assert fs.load_model(folder / "model.h5").project == "combined"
 
 
-def test_every_parameter_is_a_flag():
-    assert set(KEYS) == set(configs.known_keys("MTSPML")) | set(configs.known_keys("SPML"))
+def test_every_key_is_a_flag_with_help(capsys):
+    code, out, _ = run(capsys, "train", "--help")
+    assert code == 0
+    assert set(all_keys()) == set(known_keys("MTSPML")) | set(known_keys("SPML"))
+    for key in all_keys().values():
+        assert f"--{key.name.replace('_', '-')} " in out
+        assert key.help
 
 
 def test_evaluate_scores_exactly_the_hidden_nodes(capsys, run_folder, file):
@@ -188,7 +193,7 @@ def test_predict_from_word_counts(capsys, run_folder, file, tmp_path):
     for path in (text, lines):
         code, out, err = run(capsys, "predict", run_folder, path, "--task", "blue", "-k", 3)
         assert code == 0
-        assert "1 words that the model does not know were left out" in err
+        assert "1 word that the model does not know was left out" in err
         outputs.append(out)
     assert outputs[0] == outputs[1]
     rows = list(csv.DictReader(io.StringIO(outputs[0])))
@@ -206,7 +211,9 @@ def test_predict_names_the_similarity_of_a_model_that_ranks_by_it(capsys, file, 
     metric = fs.Metric.identity(60, vocabulary=VOCABULARY, score="similarity")
     fs.save_model(tmp_path / "metric.h5", metric)
     (tmp_path / "new.txt").write_text("anna word3:2 word17\n")
-    code, out, _ = run(capsys, "predict", tmp_path / "metric.h5", tmp_path / "new.txt", "--networks", file, "-k", 2)
+    code, out, _ = run(
+        capsys, "predict", tmp_path / "metric.h5", tmp_path / "new.txt", "--networks", file, "-k", 2, "--task", 0
+    )
     assert code == 0
     rows = list(csv.DictReader(io.StringIO(out)))
     counts = np.zeros((1, 60))
@@ -225,15 +232,15 @@ def test_predict_for_networks_and_all_tasks(capsys, run_folder, file, tmp_path):
     output = tmp_path / "links.jsonl"
     code, out, err = run(capsys, "predict", run_folder, newcomers, "--task", "all", "-k", 2, "--json", "-o", output)
     assert code == 0
-    assert "1 words that the model does not know were left out" in err
+    assert "1 word that the model does not know was left out" in err
     assert not out
     records = [json.loads(line) for line in output.read_text().splitlines()]
     assert len(records) == 2 * 2 * 2
     itself = next(record for record in records if record["node"] == "0" and record["task"] == "red")
     assert (itself["neighbour"], itself["distance"]) == ("red3", 0.0)
-    fits = [record["fit"] for record in records if record["node"] == "0"]
+    fits = [record["task_fit"] for record in records if record["node"] == "0"]
     assert fits == sorted(fits, reverse=True)
-    code, _, err = run(capsys, "predict", run_folder, newcomers, "-o", output)
+    code, _, err = run(capsys, "predict", run_folder, newcomers, "--task", "red", "-o", output)
     assert code == 1
     assert "exists" in err
 
@@ -311,7 +318,8 @@ def test_explain_a_factored_model(capsys, file, tmp_path):
             "this model has a diagonal metric, which does not know similar words",
         ),
         (["explain", "{run}", "red1"], "name two nodes to compare, or none"),
-        (["explain", "{run}", "red1", "nobody"], "'red' has no node called 'nobody'"),
+        (["explain", "{run}", "red1", "nobody"], "no task has all of the nodes nobody, red1; check their names"),
+        (["explain", "{run}", "red1", "nobody", "--task", "red"], "'red' has no node called 'nobody'; for an unseen"),
         (["explain", "{run}", "--task", "green"], "there is no task 'green'"),
     ],
 )

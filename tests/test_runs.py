@@ -19,12 +19,13 @@ import pytest
 import fastspml as fs
 from bench.runs import RESUMABLE, bits, command, disturb, finish, start
 from fastspml.cli import main
-from fastspml.runs import looks
+from fastspml.runs import evaluations
 from fastspml.runs import run as run_training
 from fastspml.runs.config import as_toml, read_config, resolve
 from fastspml.runs.folder import Lines
 from fastspml.runs.listing import find_runs, list_run
-from fastspml.runs.run import Stopped, split, train
+from fastspml.runs.opening import split
+from fastspml.runs.run import Stopped, train
 from fastspml.runs.signals import noted_signals
 from fastspml.training import chunks, shards
 from fastspml.training.model_files import load_model, save_checkpoint
@@ -109,16 +110,16 @@ def test_signals_stop_with_75_and_threads_do_not_show(file, undisturbed, tmp_pat
     assert bits(folder) == undisturbed[0]
 
 
-def test_a_look_before_the_first_shard_of_a_resumed_run_finds_nothing_new(short, tmp_path, monkeypatch):
+def test_a_progress_call_before_the_first_shard_of_a_resumed_run_has_no_violations(short, tmp_path, monkeypatch):
     """While a slow shard is awaited, there are no triplets yet of which a share could be violated."""
     config = short | {"shards": 4}
     with pytest.raises(Stopped):
         train(config, tmp_path / "run", lambda record: record.iteration >= 200 and os.kill(os.getpid(), signal.SIGTERM))
     monkeypatch.setattr(shards, "HEARTBEAT_S", 1e-9)
     monkeypatch.setattr(run_training, "LEAST_LINE_S", 0.0)
-    n_looks = []
-    train(config, tmp_path / "run", lambda record: n_looks.append(len(record.violations)))
-    assert n_looks[0] == 0
+    n_new = []
+    train(config, tmp_path / "run", lambda record: n_new.append(len(record.violations)))
+    assert n_new[0] == 0
     train(config, tmp_path / "whole")
     assert bits(tmp_path / "run") == bits(tmp_path / "whole")
 
@@ -228,9 +229,9 @@ def test_the_last_checkpoints_are_kept_and_a_damaged_one_is_passed_over(short, t
     checkpoints[-2].write_bytes(checkpoints[-2].read_bytes()[:1000])  # torn
     (folder / "checkpoints" / ".fastspml-0123.partial").write_bytes(b"left by a writer that was killed")
     (folder / ".fastspml-4567.partial").write_bytes(b"")
-    got = train(short, folder, tell=events.append)
+    got = train(short, folder, notify=events.append)
     messages = [event["message"] for event in events if "message" in event]
-    assert messages[0].startswith("checkpoint 000000000000200.h5 cannot be used, the one before it is tried: ")
+    assert messages[0].startswith("checkpoint 000000000000200.h5 cannot be used, trying the one before it: ")
     assert "resuming after iteration 160 of 400" in messages
     assert np.array_equal(got.state_.totals, expected)
     assert [line["iteration"] for line in Lines(folder / "history.jsonl").read()] == list(range(20, 401, 20))
@@ -273,7 +274,7 @@ def test_a_full_disk_costs_a_sentence_and_no_checkpoint(short, tmp_path, capsys)
     err = capsys.readouterr().err.splitlines()[-1]
     assert "could not be written: " in err
     assert before == {path.name: path.read_bytes() for path in (folder / "checkpoints").iterdir()}
-    assert (list_run(folder).state, list_run(folder).iteration) == ("failed", 220)
+    assert (list_run(folder).state, list_run(folder).iteration) == ("failed", 200)
     assert train(short, folder).n_iters_ == 400
 
 
@@ -303,7 +304,9 @@ def test_a_folder_that_becomes_read_only(short, tmp_path, monkeypatch):
     monkeypatch.setattr(
         os, "open", lambda *a, **k: (_ for _ in ()).throw(PermissionError(errno.EACCES, "Permission denied"))
     )
-    with pytest.raises(OSError, match="run cannot be written to: Permission denied; see to it or choose another one"):
+    with pytest.raises(
+        OSError, match="run cannot be written to: Permission denied; correct that, or choose another folder"
+    ):
         train(short, folder)
 
 
@@ -318,7 +321,7 @@ def test_a_folder_that_vanishes(short, tmp_path, is_replaced):
                 folder.mkdir()
                 (folder / "lock").write_text("of another run")
 
-    with pytest.raises(FileNotFoundError, match="has vanished or was replaced during the run"):
+    with pytest.raises(FileNotFoundError, match="was removed or replaced during the run"):
         train(short, folder, progress)
     assert not folder.exists() or names(folder) == ["lock"]
 
@@ -355,9 +358,9 @@ def test_a_finished_run_says_so_and_is_left_as_it_is(short, tmp_path):
     folder, events = tmp_path / "run", []
     model = train(short, folder)
     before = (folder / "model.h5").stat().st_mtime_ns
-    again = train(short | {"n_threads": 2}, folder, tell=events.append)
+    again = train(short | {"n_threads": 2}, folder, notify=events.append)
     assert np.array_equal(again.state_.totals, model.state_.totals)
-    assert "is finished already; nothing was done" in events[0]["message"]
+    assert "is already finished; nothing to do" in events[0]["message"]
     assert (folder / "model.h5").stat().st_mtime_ns == before
     with pytest.raises(FileExistsError, match="holds a finished run; name another folder, or remove it: seed differs"):
         train(short | {"seed": 1}, folder)
@@ -370,13 +373,13 @@ def test_other_networks_or_versions(short, file, tmp_path):
     folder = stopped(config, tmp_path / "run")
     nets = fs.read_networks(file)
     fs.write_networks(copy, nets[::-1], overwrite=True)
-    with pytest.raises(ValueError, match="nets.h5 has changed since the run in .* was begun; restore it"):
+    with pytest.raises(ValueError, match="nets.h5 has changed since the run in .* was started; restore it"):
         train(config, folder)
     fs.write_networks(copy, nets, overwrite=True)
     versions = folder / "versions.json"
     versions.write_text(json.dumps(json.loads(versions.read_text()) | {"numba": "0.1"}))
-    train(config, folder, tell=events.append)
-    assert "begun with other versions, so its bits may differ: numba" in events[0]["message"]
+    train(config, folder, notify=events.append)
+    assert "started with other versions, so its bits may differ: numba" in events[0]["message"]
 
 
 @pytest.mark.parametrize(
@@ -406,7 +409,7 @@ def test_a_configuration_survives_its_file(tmp_path):
 
 
 @pytest.mark.parametrize("model", ["SPML", "MTSPML"])
-def test_looks_are_those_of_the_model(file, tmp_path, monkeypatch, model):
+def test_evaluations_are_those_of_the_model(file, tmp_path, monkeypatch, model):
     config = resolve({"networks": str(file), "n_iters": 300, "model": model, "weighting": "tfidf", "auc_nodes": 1000})
     learned = train(config, tmp_path / "run")
     line = Lines(tmp_path / "run" / "history.jsonl").read()[-1]
@@ -415,12 +418,12 @@ def test_looks_are_those_of_the_model(file, tmp_path, monkeypatch, model):
     assert line["task_aucs"] == pytest.approx(aucs)
     assert line["auc"] == pytest.approx(np.mean(aucs))
     exact = learned.objective(training)
-    drawn = learned.objective(training, n_triplets=looks.N_TRIPLETS)
+    drawn = learned.objective(training, n_triplets=evaluations.N_TRIPLETS)
     assert line["objective"] == pytest.approx(
         drawn if model == "MTSPML" else exact, rel=1e-9 if model == "MTSPML" else 0.2
     )
-    monkeypatch.setattr(looks, "MOST_CANDIDATES", 150)
-    sampled = looks.Looks(networks, training, hidden, 20, seed=0).at(learned)
+    monkeypatch.setattr(evaluations, "MOST_CANDIDATES", 150)
+    sampled = evaluations.Evaluations(networks, training, hidden, 20, seed=0).evaluate(learned)
     assert sampled["auc"] == pytest.approx(line["auc"], abs=0.15)
 
 
@@ -449,13 +452,13 @@ def test_runs_are_listed(short, file, tmp_path, capsys):
 
 
 def test_listing_needs_no_compiler(tmp_path):
-    program = f"import sys; from fastspml.cli import main; main(['runs', {str(tmp_path)!r}]); main(['train', '--example']); print([m for m in ('numba', 'numpy') if m in sys.modules])"
+    program = f"import sys; from fastspml.cli import main; main(['runs', {str(tmp_path)!r}]); print([m for m in ('numba', 'numpy') if m in sys.modules])"
     got = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert got.stdout.strip().endswith("[]")
 
 
 def test_lines_for_machines_and_people(short, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("fastspml.cli.output.SECONDS_TO_FIRST_LINE", 0.0)
+    monkeypatch.setattr("fastspml.cli.progress.SECONDS_TO_FIRST_LINE", 0.0)
     arguments = ["train", *(f"--{key.replace('_', '-')}={value}" for key, value in flags(short))]
     assert main([*arguments, "-o", str(tmp_path / "a"), "--log-json"]) == 0
     events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
