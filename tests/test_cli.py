@@ -12,6 +12,7 @@ import pytest
 
 import fastspml as fs
 from fastspml.cli import COMMANDS, main
+from fastspml.cli.warm_up import _use, cache_folder
 from fastspml.runs.config import read_config
 from fastspml.runs.keys import all_keys, known_keys
 
@@ -89,7 +90,9 @@ def test_demo(capsys, tmp_path):
     assert err.splitlines()[-1].endswith(str(folder / "report.html"))
     model = fs.load_model(folder / "model.h5")
     assert model.task_names_ == [network.name for network in fs.datasets.debian()]
-    assert "have exactly the attributes of a training node" in err
+    assert "have exactly the attributes" in err
+    assert max(len(line) for line in out.splitlines()) <= 80
+    assert max(len(line.replace(str(tmp_path), "")) for line in err.splitlines()) <= 80
     code, _, err = run(capsys, "demo", "-o", folder)
     assert code == 1
     assert "exists; give --overwrite to replace it" in err
@@ -345,3 +348,76 @@ def test_unknown_keys_name_the_nearest(tmp_path, capsys, file):
     assert "unknown key 'n_iter' for a MTSPML run; did you mean 'n_iters'?" in err
     config.write_text("networks = [")
     assert "is not valid TOML" in run(capsys, "train", config, "-o", tmp_path / "run")[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--undirected", "{config}"], True),
+        (["{config}", "--undirected"], True),
+        (["{config}", "--undirected", "true"], True),
+        (["{config}", "--undirected=false"], False),
+        (["--undirected", "false", "{config}"], False),
+    ],
+)
+def test_a_switch_needs_no_value(capsys, file, tmp_path, arguments, expected):
+    config = tmp_path / "config.toml"
+    config.write_text(f'networks = "{file}"\nn_iters = 5\nundirected = {json.dumps(not expected)}\n')
+    given = [argument.format(config=config) for argument in arguments]
+    code, _, err = run(capsys, "train", *given, "-o", tmp_path / "run")
+    assert code == 0, err
+    assert read_config(tmp_path / "run" / "config.toml")["undirected"] is expected
+
+
+def test_the_help_of_a_parameter_is_that_of_its_field(capsys, monkeypatch):
+    field = fs.MTSPML.__dataclass_fields__["margin"]
+    monkeypatch.setattr(field, "metadata", {"help": "the distance between good and bad"})
+    assert "the distance between good and bad" in run(capsys, "train", "--help")[1]
+    assert "# the distance between good and bad" in run(capsys, "train", "--example")[1]
+
+
+def test_deep_nesting_costs_a_sentence(capsys, file, tmp_path):
+    deep = "[" * 100_000
+    code, _, err = run(capsys, "train", "--networks", file, "--task-reg", deep, "-o", tmp_path / "run")
+    assert code == 2
+    assert "the value of a flag is nested too deeply" in err
+    config = tmp_path / "config.toml"
+    config.write_text(f"task_reg = {deep}")
+    code, _, err = run(capsys, "train", config, "-o", tmp_path / "run")
+    assert code == 1
+    assert "config.toml is nested too deeply" in err
+    code, _, err = run(capsys, "select", "--networks", file, "--grid", f"margin={deep}", "-o", tmp_path / "run")
+    assert code == 1
+    assert "nested too deeply" in err
+    (tmp_path / "new.jsonl").write_text('{"node": ' + deep)
+    fs.save_model(tmp_path / "metric.h5", fs.Metric.identity(60, vocabulary=VOCABULARY))
+    arguments = ["predict", tmp_path / "metric.h5", tmp_path / "new.jsonl", "--networks", file, "--task", "red"]
+    code, _, err = run(capsys, *arguments)
+    assert code == 1
+    assert "1 bad line" in err
+
+
+def test_a_cache_that_cannot_be_written_is_said_with_the_variable(capsys, run_folder, monkeypatch):
+    monkeypatch.setattr("fastspml.cli.warm_up.cache_folder", lambda: None)
+    code, out, err = run(capsys, "info", run_folder)
+    assert code == 0
+    assert "MTSPML" in out
+    assert "Set the environment variable NUMBA_CACHE_DIR to a folder that can be written." in err
+
+
+def test_warm_up_uses_every_form_and_says_where_the_cache_is(capsys, monkeypatch):
+    used = []
+    monkeypatch.setattr("fastspml.cli.warm_up._use", lambda kind, form, nets: used.append((kind, form, nets)))
+    code, out, _ = run(capsys, "warm-up")
+    assert code == 0
+    assert {(kind, form, nets[0].features.dtype.name) for kind, form, nets in used} == {
+        (kind, form, dtype)
+        for kind in (fs.SPML, fs.MTSPML)
+        for form in ("diagonal", "full", "factored")
+        for dtype in ("float32", "float64")
+    }
+    assert out.rstrip().endswith(cache_folder())
+
+
+def test_warm_up_fits_ranks_and_searches(networks):
+    _use(fs.SPML, "diagonal", networks)

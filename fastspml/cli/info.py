@@ -42,7 +42,9 @@ def _show_networks(options: argparse.Namespace) -> None:
     if options.json:
         print_json({"tasks": rows, "overlap": shared})
         return
-    print_table([list(row.values()) for row in rows], header=[name.replace("/", " per ") for name in rows[0]])
+    usual = {"dense": 0, "weighting": "none"}
+    columns = [name for name in rows[0] if name not in usual or any(row[name] != usual[name] for row in rows)]
+    print_table([[row[name] for name in columns] for row in rows], [name.replace("/", " per ") for name in columns])
     if any(any(line) for line in shared):
         print("\nnodes with a link that tasks share, intersection over union:")
         print_table(

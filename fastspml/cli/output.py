@@ -84,6 +84,8 @@ def print_table(rows: Sequence[Sequence[Any]], header: Sequence[str], n_repeated
         if number:
             print()
         for line in lines:
+            if line in lines[:n_lines] and not any(line[c] for c in columns):
+                continue  # a line of the header that only other parts need
             parts = [line[c].rjust(widths[c]) if is_number[c] else line[c].ljust(widths[c]) for c in columns]
             print("  ".join(parts).rstrip())
 
