@@ -223,7 +223,7 @@ def checkpoint_cost(work: Path, sizes: dict[str, int], n_iters: int) -> dict[str
             sizes_mb.append(newest.stat().st_size / 1e6)
 
     config = resolve(keys)
-    train(config, folder, tell=weigh)
+    train(config, folder, notify=weigh)
     log = Lines(folder / "log.jsonl").read()
     n_saved = sum(line["event"] == "checkpoint" for line in log)
     elapsed_s = Lines(folder / "history.jsonl").read()[-1]["elapsed_s"]

@@ -12,8 +12,9 @@ import pytest
 
 import fastspml as fs
 from fastspml.cli import COMMANDS, main
-from fastspml.cli.train import KEYS
-from fastspml.runs import config as configs
+from fastspml.cli.warm_up import _use, cache_folder
+from fastspml.runs.config import read_config
+from fastspml.runs.keys import all_keys, known_keys
 
 VOCABULARY = [f"word{f}" for f in range(60)]
 
@@ -83,13 +84,15 @@ def test_demo(capsys, tmp_path):
     folder = tmp_path / "demo"
     code, out, err = run(capsys, "demo", "-o", folder)
     assert code == 0
-    for method in ("Euclid", "cosine tf-idf", "popularity", "U-SPML", "ST-SPML", "MT-SPML"):
+    for method in ("Euclid", "cosine", "popularity", "U-SPML", "ST-SPML", "MT-SPML", "factored"):
         assert method in out
     assert sorted(os.listdir(folder)) == ["figure.svg", "model.h5", "report.html", "results.json"]
     assert err.splitlines()[-1].endswith(str(folder / "report.html"))
     model = fs.load_model(folder / "model.h5")
     assert model.task_names_ == [network.name for network in fs.datasets.debian()]
-    assert "have exactly the attributes of a training node" in err
+    assert "have exactly the attributes" in err
+    assert max(len(line) for line in out.splitlines()) <= 80
+    assert max(len(line.replace(str(tmp_path), "")) for line in err.splitlines()) <= 80
     code, _, err = run(capsys, "demo", "-o", folder)
     assert code == 1
     assert "exists; give --overwrite to replace it" in err
@@ -131,7 +134,7 @@ def test_train_leaves_a_run(run_folder):
     model = fs.load_model(run_folder / "model.h5")
     assert model.n_iters_ == 400
     assert [len(nodes) for nodes in model.hidden_nodes_] == [18, 18]
-    assert configs.read_config(run_folder / "config.toml")["weighting"] == "tfidf"
+    assert read_config(run_folder / "config.toml")["weighting"] == "tfidf"
 
 
 def test_a_configuration_and_flags(capsys, file, tmp_path):
@@ -154,8 +157,13 @@ def test_the_example_is_a_configuration(capsys, file, tmp_path):
     assert fs.load_model(folder / "model.h5").project == "combined"
 
 
-def test_every_parameter_is_a_flag():
-    assert set(KEYS) == set(configs.known_keys("MTSPML")) | set(configs.known_keys("SPML"))
+def test_every_key_is_a_flag_with_help(capsys):
+    code, out, _ = run(capsys, "train", "--help")
+    assert code == 0
+    assert set(all_keys()) == set(known_keys("MTSPML")) | set(known_keys("SPML"))
+    for key in all_keys().values():
+        assert f"--{key.name.replace('_', '-')} " in out
+        assert key.help
 
 
 def test_evaluate_scores_exactly_the_hidden_nodes(capsys, run_folder, file):
@@ -188,7 +196,7 @@ def test_predict_from_word_counts(capsys, run_folder, file, tmp_path):
     for path in (text, lines):
         code, out, err = run(capsys, "predict", run_folder, path, "--task", "blue", "-k", 3)
         assert code == 0
-        assert "1 words that the model does not know were left out" in err
+        assert "1 word that the model does not know was left out" in err
         outputs.append(out)
     assert outputs[0] == outputs[1]
     rows = list(csv.DictReader(io.StringIO(outputs[0])))
@@ -206,7 +214,9 @@ def test_predict_names_the_similarity_of_a_model_that_ranks_by_it(capsys, file, 
     metric = fs.Metric.identity(60, vocabulary=VOCABULARY, score="similarity")
     fs.save_model(tmp_path / "metric.h5", metric)
     (tmp_path / "new.txt").write_text("anna word3:2 word17\n")
-    code, out, _ = run(capsys, "predict", tmp_path / "metric.h5", tmp_path / "new.txt", "--networks", file, "-k", 2)
+    code, out, _ = run(
+        capsys, "predict", tmp_path / "metric.h5", tmp_path / "new.txt", "--networks", file, "-k", 2, "--task", 0
+    )
     assert code == 0
     rows = list(csv.DictReader(io.StringIO(out)))
     counts = np.zeros((1, 60))
@@ -225,15 +235,15 @@ def test_predict_for_networks_and_all_tasks(capsys, run_folder, file, tmp_path):
     output = tmp_path / "links.jsonl"
     code, out, err = run(capsys, "predict", run_folder, newcomers, "--task", "all", "-k", 2, "--json", "-o", output)
     assert code == 0
-    assert "1 words that the model does not know were left out" in err
+    assert "1 word that the model does not know was left out" in err
     assert not out
     records = [json.loads(line) for line in output.read_text().splitlines()]
     assert len(records) == 2 * 2 * 2
     itself = next(record for record in records if record["node"] == "0" and record["task"] == "red")
     assert (itself["neighbour"], itself["distance"]) == ("red3", 0.0)
-    fits = [record["fit"] for record in records if record["node"] == "0"]
+    fits = [record["task_fit"] for record in records if record["node"] == "0"]
     assert fits == sorted(fits, reverse=True)
-    code, _, err = run(capsys, "predict", run_folder, newcomers, "-o", output)
+    code, _, err = run(capsys, "predict", run_folder, newcomers, "--task", "red", "-o", output)
     assert code == 1
     assert "exists" in err
 
@@ -311,7 +321,8 @@ def test_explain_a_factored_model(capsys, file, tmp_path):
             "this model has a diagonal metric, which does not know similar words",
         ),
         (["explain", "{run}", "red1"], "name two nodes to compare, or none"),
-        (["explain", "{run}", "red1", "nobody"], "'red' has no node called 'nobody'"),
+        (["explain", "{run}", "red1", "nobody"], "no task has all of the nodes nobody, red1; check their names"),
+        (["explain", "{run}", "red1", "nobody", "--task", "red"], "'red' has no node called 'nobody'; for an unseen"),
         (["explain", "{run}", "--task", "green"], "there is no task 'green'"),
     ],
 )
@@ -337,3 +348,76 @@ def test_unknown_keys_name_the_nearest(tmp_path, capsys, file):
     assert "unknown key 'n_iter' for a MTSPML run; did you mean 'n_iters'?" in err
     config.write_text("networks = [")
     assert "is not valid TOML" in run(capsys, "train", config, "-o", tmp_path / "run")[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--undirected", "{config}"], True),
+        (["{config}", "--undirected"], True),
+        (["{config}", "--undirected", "true"], True),
+        (["{config}", "--undirected=false"], False),
+        (["--undirected", "false", "{config}"], False),
+    ],
+)
+def test_a_switch_needs_no_value(capsys, file, tmp_path, arguments, expected):
+    config = tmp_path / "config.toml"
+    config.write_text(f'networks = "{file}"\nn_iters = 5\nundirected = {json.dumps(not expected)}\n')
+    given = [argument.format(config=config) for argument in arguments]
+    code, _, err = run(capsys, "train", *given, "-o", tmp_path / "run")
+    assert code == 0, err
+    assert read_config(tmp_path / "run" / "config.toml")["undirected"] is expected
+
+
+def test_the_help_of_a_parameter_is_that_of_its_field(capsys, monkeypatch):
+    field = fs.MTSPML.__dataclass_fields__["margin"]
+    monkeypatch.setattr(field, "metadata", {"help": "the distance between good and bad"})
+    assert "the distance between good and bad" in run(capsys, "train", "--help")[1]
+    assert "# the distance between good and bad" in run(capsys, "train", "--example")[1]
+
+
+def test_deep_nesting_costs_a_sentence(capsys, file, tmp_path):
+    deep = "[" * 100_000
+    code, _, err = run(capsys, "train", "--networks", file, "--task-reg", deep, "-o", tmp_path / "run")
+    assert code == 2
+    assert "the value of a flag is nested too deeply" in err
+    config = tmp_path / "config.toml"
+    config.write_text(f"task_reg = {deep}")
+    code, _, err = run(capsys, "train", config, "-o", tmp_path / "run")
+    assert code == 1
+    assert "config.toml is nested too deeply" in err
+    code, _, err = run(capsys, "select", "--networks", file, "--grid", f"margin={deep}", "-o", tmp_path / "run")
+    assert code == 1
+    assert "nested too deeply" in err
+    (tmp_path / "new.jsonl").write_text('{"node": ' + deep)
+    fs.save_model(tmp_path / "metric.h5", fs.Metric.identity(60, vocabulary=VOCABULARY))
+    arguments = ["predict", tmp_path / "metric.h5", tmp_path / "new.jsonl", "--networks", file, "--task", "red"]
+    code, _, err = run(capsys, *arguments)
+    assert code == 1
+    assert "1 bad line" in err
+
+
+def test_a_cache_that_cannot_be_written_is_said_with_the_variable(capsys, run_folder, monkeypatch):
+    monkeypatch.setattr("fastspml.cli.warm_up.cache_folder", lambda: None)
+    code, out, err = run(capsys, "info", run_folder)
+    assert code == 0
+    assert "MTSPML" in out
+    assert "Set the environment variable NUMBA_CACHE_DIR to a folder that can be written." in err
+
+
+def test_warm_up_uses_every_form_and_says_where_the_cache_is(capsys, monkeypatch):
+    used = []
+    monkeypatch.setattr("fastspml.cli.warm_up._use", lambda kind, form, nets: used.append((kind, form, nets)))
+    code, out, _ = run(capsys, "warm-up")
+    assert code == 0
+    assert {(kind, form, nets[0].features.dtype.name) for kind, form, nets in used} == {
+        (kind, form, dtype)
+        for kind in (fs.SPML, fs.MTSPML)
+        for form in ("diagonal", "full", "factored")
+        for dtype in ("float32", "float64")
+    }
+    assert out.rstrip().endswith(cache_folder())
+
+
+def test_warm_up_fits_ranks_and_searches(networks):
+    _use(fs.SPML, "diagonal", networks)

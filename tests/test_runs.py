@@ -19,15 +19,19 @@ import pytest
 import fastspml as fs
 from bench.runs import RESUMABLE, bits, command, disturb, finish, start
 from fastspml.cli import main
-from fastspml.runs import looks
+from fastspml.report.summary import about_run
+from fastspml.runs import evaluations
 from fastspml.runs import run as run_training
+from fastspml.runs.checkpoints import Cadence
 from fastspml.runs.config import as_toml, read_config, resolve
 from fastspml.runs.folder import Lines
+from fastspml.runs.history import read_history
 from fastspml.runs.listing import find_runs, list_run
-from fastspml.runs.run import Stopped, split, train
+from fastspml.runs.opening import split
+from fastspml.runs.run import Stopped, train
 from fastspml.runs.signals import noted_signals
 from fastspml.training import chunks, shards
-from fastspml.training.model_files import load_model, save_checkpoint
+from fastspml.training.model_files import load_checkpoint, load_model, save_checkpoint
 
 KEYS = {
     "n_iters": 4_000, "batch_size": 50, "average": "true", "checkpoint_iters": 100, "weighting": "tfidf", "shards": 4,
@@ -109,16 +113,16 @@ def test_signals_stop_with_75_and_threads_do_not_show(file, undisturbed, tmp_pat
     assert bits(folder) == undisturbed[0]
 
 
-def test_a_look_before_the_first_shard_of_a_resumed_run_finds_nothing_new(short, tmp_path, monkeypatch):
+def test_a_progress_call_before_the_first_shard_of_a_resumed_run_has_no_violations(short, tmp_path, monkeypatch):
     """While a slow shard is awaited, there are no triplets yet of which a share could be violated."""
     config = short | {"shards": 4}
     with pytest.raises(Stopped):
         train(config, tmp_path / "run", lambda record: record.iteration >= 200 and os.kill(os.getpid(), signal.SIGTERM))
     monkeypatch.setattr(shards, "HEARTBEAT_S", 1e-9)
     monkeypatch.setattr(run_training, "LEAST_LINE_S", 0.0)
-    n_looks = []
-    train(config, tmp_path / "run", lambda record: n_looks.append(len(record.violations)))
-    assert n_looks[0] == 0
+    n_new = []
+    train(config, tmp_path / "run", lambda record: n_new.append(len(record.violations)))
+    assert n_new[0] == 0
     train(config, tmp_path / "whole")
     assert bits(tmp_path / "run") == bits(tmp_path / "whole")
 
@@ -165,6 +169,31 @@ def test_a_second_interrupt_is_not_waited_for(short, tmp_path):
     assert signal.getsignal(signal.SIGINT) is before
     assert Lines(tmp_path / "run" / "log.jsonl").read()[-1]["reason"] == "KeyboardInterrupt"
     assert train(short, tmp_path / "run").n_iters_ == 400
+
+
+def test_signals_while_the_process_ends_still_give_75(file, tmp_path):
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        folder = tmp_path / number.name
+        process = start(command(file, folder, **KEYS | {"n_iters": 40_000_000}), folder)
+        while process.poll() is None:
+            process.send_signal(number)
+        _, err = process.communicate()
+        assert process.returncode == RESUMABLE, err
+
+
+def test_after_a_process_that_ends_signals_are_ignored_and_otherwise_restored():
+    before = signal.getsignal(signal.SIGUSR1)
+    try:
+        with noted_signals():
+            pass
+        assert signal.getsignal(signal.SIGUSR1) is before
+        with noted_signals(then_ignored=True):
+            pass
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        for number in (signal.SIGTERM, signal.SIGUSR1):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def test_in_another_thread_signals_are_left_alone():
@@ -228,9 +257,9 @@ def test_the_last_checkpoints_are_kept_and_a_damaged_one_is_passed_over(short, t
     checkpoints[-2].write_bytes(checkpoints[-2].read_bytes()[:1000])  # torn
     (folder / "checkpoints" / ".fastspml-0123.partial").write_bytes(b"left by a writer that was killed")
     (folder / ".fastspml-4567.partial").write_bytes(b"")
-    got = train(short, folder, tell=events.append)
+    got = train(short, folder, notify=events.append)
     messages = [event["message"] for event in events if "message" in event]
-    assert messages[0].startswith("checkpoint 000000000000200.h5 cannot be used, the one before it is tried: ")
+    assert messages[0].startswith("checkpoint 000000000000200.h5 cannot be used, trying the one before it: ")
     assert "resuming after iteration 160 of 400" in messages
     assert np.array_equal(got.state_.totals, expected)
     assert [line["iteration"] for line in Lines(folder / "history.jsonl").read()] == list(range(20, 401, 20))
@@ -247,6 +276,75 @@ def test_if_all_are_damaged_nothing_is_started_over_unasked(short, tmp_path):
     assert list_run(folder).state == "failed"
     shutil.rmtree(folder / "checkpoints")
     assert train(short, folder).n_iters_ == 400
+
+
+@pytest.mark.parametrize(("key", "value"), [("seed", 1), ("common_reg", 0.5), ("margin", 0.5)])
+def test_a_checkpoint_of_a_run_with_other_parameters_is_refused(short, tmp_path, key, value):
+    folder, other = stopped(short, tmp_path / "run"), stopped(short | {key: value}, tmp_path / "other")
+    foreign = sorted((other / "checkpoints").iterdir())[-1]
+    shutil.copy(foreign, folder / "checkpoints" / "000000000000210.h5")
+    with pytest.raises(ValueError, match=f"checkpoints is of another run: {key} differs; remove it to resume"):
+        train(short, folder)
+    (folder / "checkpoints" / "000000000000210.h5").unlink()
+    assert train(short, folder).n_iters_ == 400
+
+
+def test_a_checkpoint_of_a_run_that_hid_other_nodes_is_refused(short, tmp_path):
+    folder, other = stopped(short, tmp_path / "run"), stopped(short | {"split_seed": 1}, tmp_path / "other")
+    shutil.copy(sorted((other / "checkpoints").iterdir())[-1], folder / "checkpoints" / "000000000000210.h5")
+    with pytest.raises(ValueError, match="is of another run: other nodes are hidden"):
+        train(short, folder)
+
+
+def test_a_checkpoint_of_another_kind_of_model_is_refused(short, tmp_path):
+    config = resolve({"networks": short["networks"], "model": "SPML", "n_iters": 400, "checkpoint_iters": 1})
+    folder, other = stopped(short, tmp_path / "run"), tmp_path / "other"
+    with pytest.raises(Stopped):
+        train(config, other, lambda record: record.iteration >= 200 and os.kill(os.getpid(), signal.SIGTERM))
+    shutil.copy(sorted((other / "checkpoints").iterdir())[-1], folder / "checkpoints" / "000000000000210.h5")
+    with pytest.raises(ValueError, match="is of another run: model differs"):
+        train(short, folder)
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_hidden_nodes_and_is_resumed(short, tmp_path):
+    expected, folder = train(short, tmp_path / "whole"), stopped(short, tmp_path / "run")
+    for path in (folder / "checkpoints").iterdir():
+        model = load_checkpoint(path)
+        del model.hidden_nodes_, model.n_nodes_
+        save_checkpoint(path, model)
+    assert np.array_equal(train(short, folder).state_.totals, expected.state_.totals)
+
+
+def test_checkpoints_wait_for_minutes(short, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Cadence, "is_due", lambda self, interval_s: asked.append(interval_s))
+    train(short | {"checkpoint_iters": 0, "checkpoint_minutes": 2.5}, tmp_path / "run")
+    assert set(asked) == {150.0, 1.0}
+
+
+def test_what_costs_time_pauses_for_fifty_times_its_cost(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("fastspml.runs.checkpoints.time.perf_counter", lambda: clock[0])
+    cadence = Cadence()
+    with cadence.timed():
+        clock[0] += 2.0
+    clock[0] += 99.0
+    assert not cadence.is_due(1.0)
+    clock[0] += 1.0
+    assert cadence.is_due(1.0)
+    assert not cadence.is_due(101.0)
+    assert cadence.total_s == 2.0
+
+
+def test_the_first_time_of_what_is_compiled_predicts_nothing(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("fastspml.runs.checkpoints.time.perf_counter", lambda: clock[0])
+    cadence = Cadence(compiles=True)
+    for expected in (True, False):
+        with cadence.timed():
+            clock[0] += 2.0
+        clock[0] += 1.0
+        assert cadence.is_due(1.0) is expected
 
 
 def test_checkpoints_by_minutes(short, tmp_path, monkeypatch):
@@ -273,7 +371,7 @@ def test_a_full_disk_costs_a_sentence_and_no_checkpoint(short, tmp_path, capsys)
     err = capsys.readouterr().err.splitlines()[-1]
     assert "could not be written: " in err
     assert before == {path.name: path.read_bytes() for path in (folder / "checkpoints").iterdir()}
-    assert (list_run(folder).state, list_run(folder).iteration) == ("failed", 220)
+    assert (list_run(folder).state, list_run(folder).iteration) == ("failed", 200)
     assert train(short, folder).n_iters_ == 400
 
 
@@ -303,7 +401,9 @@ def test_a_folder_that_becomes_read_only(short, tmp_path, monkeypatch):
     monkeypatch.setattr(
         os, "open", lambda *a, **k: (_ for _ in ()).throw(PermissionError(errno.EACCES, "Permission denied"))
     )
-    with pytest.raises(OSError, match="run cannot be written to: Permission denied; see to it or choose another one"):
+    with pytest.raises(
+        OSError, match="run cannot be written to: Permission denied; correct that, or choose another folder"
+    ):
         train(short, folder)
 
 
@@ -318,7 +418,7 @@ def test_a_folder_that_vanishes(short, tmp_path, is_replaced):
                 folder.mkdir()
                 (folder / "lock").write_text("of another run")
 
-    with pytest.raises(FileNotFoundError, match="has vanished or was replaced during the run"):
+    with pytest.raises(FileNotFoundError, match="was removed or replaced during the run"):
         train(short, folder, progress)
     assert not folder.exists() or names(folder) == ["lock"]
 
@@ -355,9 +455,9 @@ def test_a_finished_run_says_so_and_is_left_as_it_is(short, tmp_path):
     folder, events = tmp_path / "run", []
     model = train(short, folder)
     before = (folder / "model.h5").stat().st_mtime_ns
-    again = train(short | {"n_threads": 2}, folder, tell=events.append)
+    again = train(short | {"n_threads": 2}, folder, notify=events.append)
     assert np.array_equal(again.state_.totals, model.state_.totals)
-    assert "is finished already; nothing was done" in events[0]["message"]
+    assert "is already finished; nothing to do" in events[0]["message"]
     assert (folder / "model.h5").stat().st_mtime_ns == before
     with pytest.raises(FileExistsError, match="holds a finished run; name another folder, or remove it: seed differs"):
         train(short | {"seed": 1}, folder)
@@ -370,13 +470,13 @@ def test_other_networks_or_versions(short, file, tmp_path):
     folder = stopped(config, tmp_path / "run")
     nets = fs.read_networks(file)
     fs.write_networks(copy, nets[::-1], overwrite=True)
-    with pytest.raises(ValueError, match="nets.h5 has changed since the run in .* was begun; restore it"):
+    with pytest.raises(ValueError, match="nets.h5 has changed since the run in .* was started; restore it"):
         train(config, folder)
     fs.write_networks(copy, nets, overwrite=True)
     versions = folder / "versions.json"
     versions.write_text(json.dumps(json.loads(versions.read_text()) | {"numba": "0.1"}))
-    train(config, folder, tell=events.append)
-    assert "begun with other versions, so its bits may differ: numba" in events[0]["message"]
+    train(config, folder, notify=events.append)
+    assert "started with other versions, so its bits may differ: numba" in events[0]["message"]
 
 
 @pytest.mark.parametrize(
@@ -388,6 +488,7 @@ def test_other_networks_or_versions(short, file, tmp_path):
         ("auc_nodes", True, "auc_nodes must be an integer from 0, got True"),
         ("undirected", "yes", "undirected must be true or false, got 'yes'"),
         ("networks", 5, "networks must be the name of a file, got 5"),
+        ("networks", "\udcff.h5", "networks must be a file name in UTF-8"),
         ("keep_checkpoint", 5, "unknown key 'keep_checkpoint' for a MTSPML run; did you mean 'keep_checkpoints'?"),
     ],
 )
@@ -397,7 +498,7 @@ def test_keys_of_a_run_are_checked(key, value, sentence):
 
 
 def test_a_configuration_survives_its_file(tmp_path):
-    config = resolve({"networks": 'Ünïcode "☃".h5', "task_reg": [1e-5, 2.5e-7], "margin": 1 / 3, "seed": 2**63})
+    config = resolve({"networks": 'Ünïcode\x7f "☃".h5', "task_reg": [1e-5, 2.5e-7], "margin": 1 / 3, "seed": 2**63})
     (tmp_path / "config.toml").write_text(as_toml(config), encoding="utf-8")
     assert resolve(read_config(tmp_path / "config.toml")) == config
 
@@ -406,7 +507,7 @@ def test_a_configuration_survives_its_file(tmp_path):
 
 
 @pytest.mark.parametrize("model", ["SPML", "MTSPML"])
-def test_looks_are_those_of_the_model(file, tmp_path, monkeypatch, model):
+def test_evaluations_are_those_of_the_model(file, tmp_path, monkeypatch, model):
     config = resolve({"networks": str(file), "n_iters": 300, "model": model, "weighting": "tfidf", "auc_nodes": 1000})
     learned = train(config, tmp_path / "run")
     line = Lines(tmp_path / "run" / "history.jsonl").read()[-1]
@@ -415,12 +516,12 @@ def test_looks_are_those_of_the_model(file, tmp_path, monkeypatch, model):
     assert line["task_aucs"] == pytest.approx(aucs)
     assert line["auc"] == pytest.approx(np.mean(aucs))
     exact = learned.objective(training)
-    drawn = learned.objective(training, n_triplets=looks.N_TRIPLETS)
+    drawn = learned.objective(training, n_triplets=evaluations.N_TRIPLETS)
     assert line["objective"] == pytest.approx(
         drawn if model == "MTSPML" else exact, rel=1e-9 if model == "MTSPML" else 0.2
     )
-    monkeypatch.setattr(looks, "MOST_CANDIDATES", 150)
-    sampled = looks.Looks(networks, training, hidden, 20, seed=0).at(learned)
+    monkeypatch.setattr(evaluations, "MOST_CANDIDATES", 150)
+    sampled = evaluations.Evaluations(networks, training, hidden, 20, seed=0).evaluate(learned)
     assert sampled["auc"] == pytest.approx(line["auc"], abs=0.15)
 
 
@@ -448,14 +549,175 @@ def test_runs_are_listed(short, file, tmp_path, capsys):
     assert "there are no runs" in capsys.readouterr().err
 
 
+def write_run(folder, history=(), n_iters=400, **files):
+    """Write the small files of a run, as a killed process leaves them."""
+    (folder / "checkpoints").mkdir(parents=True)
+    (folder / "config.toml").write_text(f"n_iters = {n_iters}\n")
+    (folder / "versions.json").write_text("{}")
+    (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in history))
+    for name, text in files.items():
+        (folder / name.replace("_", ".")).write_text(text)
+    return folder
+
+
+def line(iteration, elapsed_s, **values):
+    return {"iteration": iteration, "elapsed_s": elapsed_s, **values}
+
+
+def test_a_killed_run_is_listed_at_its_checkpoint(tmp_path):
+    history = [line(100, 1.0, auc=0.6), line(200, 3.0, auc=0.7), line(300, 6.0, auc=0.9)]
+    folder = write_run(tmp_path / "run", history)
+    assert list_run(folder).iteration == 0
+    for name in ("000000000000100.h5", "000000000000200.h5", "000000000000300.h5.damaged"):
+        (folder / "checkpoints" / name).write_text("")
+    listed = list_run(folder)
+    assert (listed.state, listed.iteration, listed.elapsed_s) == ("stopped", 200, 3.0)
+    assert (listed.best_auc, listed.auc, listed.auc_of) == (0.7, 0.7, "hidden nodes")
+    assert listed.left_s == pytest.approx(2.0 / 100 * 200)
+
+
+def test_the_best_auc_is_the_largest_and_the_last_is_the_last(tmp_path):
+    history = [line(100, 1.0, auc=0.6), line(200, 3.0, auc=0.9), line(400, 6.0, auc=0.8)]
+    listed = list_run(write_run(tmp_path / "run", history, model_h5=""))
+    assert (listed.state, listed.best_auc, listed.auc, listed.left_s) == ("finished", 0.9, 0.8, None)
+
+
+def test_a_select_run_is_listed_with_its_cross_validated_auc(file, tmp_path, capsys):
+    arguments = ["--networks", str(file), "--n-iters", "20", "--grid", "margin=[0.5,1]", "--folds", "2"]
+    assert main(["select", *arguments, "-o", str(tmp_path / "run")]) == 0
+    tried = [trial["auc"] for trial in Lines(tmp_path / "run" / "selection.jsonl").read()]
+    capsys.readouterr()
+    assert main(["runs", str(tmp_path), "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)[0]
+    assert (listed["best_auc"], listed["auc_of"]) == (max(tried), "cross-validation")
+    assert main(["runs", str(tmp_path)]) == 0
+    assert f"{max(tried):.3f}" in capsys.readouterr().out
+
+
+ODD_LINES = [
+    "5", "null", "[[1, 2]]", "[" * 100_000, '{"iteration": 3', '{"event": null}', '{"iteration": "x", "elapsed_s": 1}',
+    '{"iteration": 1e999, "elapsed_s": 1}', '{"iteration": 300, "elapsed_s": NaN}', '{"elapsed_s": 4}', "\xff\xfe", "",
+    '{"iteration": 350, "elapsed_s": 1' + "0" * 400 + "}", '{"iteration": [], "elapsed_s": {}, "auc": "high"}',
+    '{"iteration": 250, "elapsed_s": 2.5, "auc": "high", "objective": []}', '{"event": "failed"}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", ODD_LINES, ids=lambda text: text[:20])
+def test_odd_lines_break_neither_the_list_nor_a_report_nor_a_run(short, tmp_path, capsys, odd):
+    history = json.dumps(line(100, 1.0)) + f"\n{odd}\n" + json.dumps(line(400, 4.0, auc=0.5)) + "\n"
+    folder = write_run(tmp_path / "run", model_h5="")
+    (folder / "history.jsonl").write_bytes(history.encode("latin-1"))
+    for name in ("log.jsonl", "selection.jsonl", "versions.json", "lock"):
+        (folder / name).write_bytes(odd.encode("latin-1"))
+    listed = list_run(folder)
+    assert (listed.best_auc, listed.elapsed_s) == (0.5, 4.0)
+    assert about_run(folder)["seconds"] in (4.0, 5.0)
+    (folder / "model.h5").unlink()
+    assert main(["runs", str(tmp_path)]) == 0
+
+
+def test_a_run_with_odd_lines_is_resumed(short, tmp_path):
+    folder = stopped(short, tmp_path / "run")
+    for name in ("history.jsonl", "log.jsonl"):
+        with open(folder / name, "ab") as file:
+            file.write("\n".join(ODD_LINES).encode("latin-1"))
+    (folder / "versions.json").write_text("[1, 2]")
+    assert train(short, folder).n_iters_ == 400
+    assert [entry["iteration"] for entry in Lines(folder / "history.jsonl").read()] == list(range(20, 401, 20))
+
+
+def test_history_of_earlier_versions_is_read(tmp_path):
+    folder = write_run(tmp_path / "run", [line(100, 1.0, judged=10, violated=5)])
+    assert read_history(folder)[0]["evaluated"] == 10
+
+
+def test_a_run_with_a_damaged_configuration_is_listed_as_failed(tmp_path):
+    for number, text in enumerate(("n_iters = ", "seed = 1", 'n_iters = "x"', "n_iters = inf", "a = " + "[" * 50_000)):
+        folder = write_run(tmp_path / str(number))
+        (folder / "config.toml").write_text(text)
+        assert list_run(folder).state == "failed"
+        assert list_run(folder).reason
+
+
+# ---- the networks of a run ----
+
+
+@pytest.fixture
+def finished(short, file, tmp_path):
+    """A finished run on a file of its own."""
+    path = tmp_path / "nets.h5"
+    shutil.copy(file, path)
+    config = short | {"networks": str(path)}
+    train(config, tmp_path / "run")
+    return config, tmp_path / "run"
+
+
+def swapped(network):
+    """Return a network with its nodes in reverse order."""
+    order = np.arange(network.n_nodes)[::-1]
+    return fs.Network(network.features[order], network.adjacency[order][:, order], network.name)
+
+
+@pytest.mark.parametrize("with_flag", [False, True])
+@pytest.mark.parametrize("name", ["evaluate", "report"])
+def test_other_networks_are_not_evaluated(finished, tmp_path, capsys, monkeypatch, name, with_flag):
+    config, folder = finished
+    monkeypatch.chdir(tmp_path)
+    assert main([name, str(folder)]) == 0
+    nets = fs.read_networks(config["networks"])
+    other = tmp_path / "other.h5" if with_flag else config["networks"]
+    fs.write_networks(other, [swapped(net) for net in nets], overwrite=True)
+    for run_path in (folder, folder / "model.h5"):
+        arguments = [name, str(run_path), *(["--networks", str(other)] if with_flag else [])]
+        if run_path == folder or with_flag:
+            capsys.readouterr()
+            assert main(arguments) == 1
+            captured = capsys.readouterr()
+            assert not captured.out
+            assert "does not hold the networks that the run in" in captured.err
+
+
+def test_a_finished_run_refuses_other_networks(finished):
+    config, folder = finished
+    nets = fs.read_networks(config["networks"])
+    fs.write_networks(config["networks"], [swapped(net) for net in nets], overwrite=True)
+    with pytest.raises(ValueError, match="does not hold the networks that the run in .* was trained on"):
+        train(config, folder)
+    os.unlink(config["networks"])
+    assert train(config, folder).n_iters_ == 400
+
+
+def named(networks):
+    return [net.replace(nodes=np.array([f"{net.name}-{i}" for i in range(net.n_nodes)])) for net in networks]
+
+
+def test_networks_with_the_same_node_names_may_be_written_anew(short, file, tmp_path):
+    path, folder = tmp_path / "nets.h5", tmp_path / "run"
+    nets = [fs.Network(net.features, net.adjacency, net.name, net.nodes) for net in named(fs.read_networks(file))]
+    fs.write_networks(path, nets)
+    train(short | {"networks": str(path)}, folder)
+    renamed = [fs.Network(net.features, net.adjacency, f"new {net.name}", net.nodes) for net in nets]
+    fs.write_networks(path, renamed, overwrite=True)
+    assert main(["evaluate", str(folder)]) == 0
+    mixed = [fs.Network(net.features, net.adjacency, net.name, net.nodes[::-1]) for net in nets]
+    fs.write_networks(path, mixed, overwrite=True)
+    assert main(["evaluate", str(folder)]) == 1
+
+
+def test_runs_of_earlier_versions_have_nothing_to_compare_with(finished):
+    _, folder = finished
+    (folder / "log.jsonl").unlink()
+    assert main(["evaluate", str(folder)]) == 0
+
+
 def test_listing_needs_no_compiler(tmp_path):
-    program = f"import sys; from fastspml.cli import main; main(['runs', {str(tmp_path)!r}]); main(['train', '--example']); print([m for m in ('numba', 'numpy') if m in sys.modules])"
+    program = f"import sys; from fastspml.cli import main; main(['runs', {str(tmp_path)!r}]); print([m for m in ('numba', 'numpy') if m in sys.modules])"
     got = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert got.stdout.strip().endswith("[]")
 
 
 def test_lines_for_machines_and_people(short, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("fastspml.cli.output.SECONDS_TO_FIRST_LINE", 0.0)
+    monkeypatch.setattr("fastspml.cli.progress.SECONDS_TO_FIRST_LINE", 0.0)
     arguments = ["train", *(f"--{key.replace('_', '-')}={value}" for key, value in flags(short))]
     assert main([*arguments, "-o", str(tmp_path / "a"), "--log-json"]) == 0
     events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]

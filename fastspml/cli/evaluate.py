@@ -1,13 +1,24 @@
-"""Score how well the links of a run's hidden nodes are predicted; nodes that were trained on are refused."""
+"""Measure how well the links of a run's hidden nodes are predicted. Nodes that were trained on are refused, and so are
+networks that the run was not trained on."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from fastspml.cli.output import print_json, print_table, say
+from fastspml.cli.output import print_json, print_table, say, say_wrapped
+
+if TYPE_CHECKING:
+    from fastspml.network import Network
+
+EXAMPLE = """\
+fastspml evaluate runs/example
+fastspml evaluate runs/example --nodes apt dpkg --json"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("path", metavar="RUN", help="run folder, or a model file with --networks")
     parser.add_argument("--networks", help="file of networks; a run folder knows its own")
     parser.add_argument("--nodes", nargs="+", metavar="NAME", help="only these of the hidden nodes")
@@ -16,20 +27,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from fastspml.leaks import check_leaks
+    """Score the hidden nodes, then say what training networks give away about them."""
     from fastspml.ranking.measures import hidden_quality
-    from fastspml.runs.run import networks_of, open_run
-    from fastspml.splits import split_at
+    from fastspml.runs.opening import open_run, trained_networks
 
     model, config = open_run(options.path)
-    networks = networks_of(options.networks, config)
+    networks = trained_networks(options.path, options.networks, config)
+    _check_nodes(options.nodes, networks)
     results = hidden_quality(model, networks, options.nodes, options.k)
-    if any(network.is_mapped for network in networks):
-        say("attributes of mapped networks are not searched for hidden nodes that equal a training node.")
-    else:
-        splits = [split_at(network, hidden) for network, hidden in zip(networks, model.hidden_nodes_, strict=True)]
-        for sentence in check_leaks([split.train for split in splits], [split.test for split in splits]):
-            say(sentence)
     if options.json:
         print_json(
             [
@@ -37,21 +42,39 @@ def run(options: argparse.Namespace) -> None:
                 for network, nodes, quality in results
             ]
         )
+    else:
+        print_table(
+            [
+                [network.name, len(nodes), quality.n_defined, *quality.means().values()]
+                for network, nodes, quality in results
+            ],
+            header=[
+                "task", "hidden nodes", "scored", "AUC", "average precision", "reciprocal rank", f"hits@{options.k}",
+                f"recall@{options.k}", f"nDCG@{options.k}",
+            ],
+        )  # fmt: skip
+    _say_leaks(networks, model.hidden_nodes_)
+
+
+def _check_nodes(names: Sequence[str] | None, networks: Sequence[Network]) -> None:
+    """Refuse names that no network has."""
+    if names is None:
         return
-    print_table(
-        [
-            [network.name, len(nodes), quality.n_defined, *quality.means().values()]
-            for network, nodes, quality in results
-        ],
-        header=[
-            "task",
-            "hidden nodes",
-            "scored",
-            "AUC",
-            "average precision",
-            "reciprocal rank",
-            f"hits@{options.k}",
-            f"recall@{options.k}",
-            f"nDCG@{options.k}",
-        ],
-    )
+    known = {str(name) for network in networks for name in network.nodes.tolist()}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        tasks = ", ".join(network.name for network in networks)
+        raise ValueError(f"there is no node {unknown[0]!r} in the networks ({tasks}); check its name.")
+
+
+def _say_leaks(networks: Sequence[Network], hidden: Sequence) -> None:
+    """Say what training networks give away about hidden nodes."""
+    from fastspml.leaks import check_leaks
+    from fastspml.splits import split_at
+
+    if any(network.is_mapped for network in networks):
+        say("features of mapped networks are not compared: hidden nodes may equal training nodes.")
+        return
+    splits = [split_at(network, nodes) for network, nodes in zip(networks, hidden, strict=True)]
+    for sentence in check_leaks([split.train for split in splits], [split.test for split in splits]):
+        say_wrapped(sentence)

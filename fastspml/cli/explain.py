@@ -6,20 +6,32 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from fastspml.cli.output import print_json, print_table
+from fastspml.cli.new_nodes import HELP, read_new_nodes, task_position
+from fastspml.cli.output import print_json, print_table, printable
+
+EXAMPLE = """\
+fastspml explain runs/example
+fastspml explain runs/example apt dpkg --task admin
+fastspml explain runs/example mytool apt --task admin --new new.txt
+fastspml explain runs/example --similar driver"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("path", metavar="RUN", help="run folder or model file")
     parser.add_argument("nodes", nargs="*", metavar="NODE", help="two nodes of a task, by name")
     parser.add_argument("--networks", help="file of networks that holds the nodes; a run folder knows its own")
-    parser.add_argument("--task", help="name or number of the task (default: 0, and all for the words)")
+    parser.add_argument("--new", metavar="FILE", help=f"unseen nodes, which a NODE may name, too: {HELP}")
+    parser.add_argument(
+        "--task", help="name or number of the task (default: all for the words, the nodes' only task for two nodes)"
+    )
     parser.add_argument("--similar", metavar="WORD", help="show the words that the model treats as similar to this one")
     parser.add_argument("--top", type=int, default=15, help="words to show (default: 15)")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> None:
+    """Show words, a pair of nodes, or similar words."""
     if options.nodes and len(options.nodes) != 2:
         raise ValueError(f"name two nodes to compare, or none to see the words that matter; got {len(options.nodes)}.")
     if options.similar is not None:
@@ -32,13 +44,18 @@ def run(options: argparse.Namespace) -> None:
 
 def _show_words(options: argparse.Namespace) -> None:
     from fastspml.ranking.measures import learned_metrics
-    from fastspml.runs.run import open_run
+    from fastspml.runs.opening import open_run
 
     model, _ = open_run(options.path)
-    metrics = {title: metric for title, metric in learned_metrics(model) if options.task in (None, title)}
-    if not metrics:
-        raise ValueError(f"there is no task {options.task!r} in this model.")
-    tops = {title: metric.top_features(options.top) for title, metric in metrics.items()}
+    metrics = dict(learned_metrics(model))
+    if options.task is not None and options.task not in metrics:
+        names = [name for name in metrics if name in getattr(model, "task_names_", metrics)]
+        options.task = names[task_position(options.task, names)]
+    tops = {
+        title: metric.top_features(options.top)
+        for title, metric in metrics.items()
+        if options.task in (None, title)
+    }  # fmt: skip
     if options.json:
         print_json({title: [{"feature": f, "weight": w} for f, w in top.tolist()] for title, top in tops.items()})
     else:
@@ -48,7 +65,7 @@ def _show_words(options: argparse.Namespace) -> None:
 def _show_similar(options: argparse.Namespace) -> None:
     from fastspml.metric import FactoredMetric
     from fastspml.ranking.measures import learned_metrics
-    from fastspml.runs.run import open_run
+    from fastspml.runs.opening import open_run
 
     metric = learned_metrics(open_run(options.path)[0])[0][1]
     if not isinstance(metric, FactoredMetric):
@@ -62,10 +79,10 @@ def _show_similar(options: argparse.Namespace) -> None:
         print_table([[str(feature), f"{value:.3g}"] for feature, value in records.tolist()], [options.similar, ""])
 
 
-def print_similar(metric: Any, n_words: int) -> None:
-    """Print the words of a factored metric with the largest weights, each with six that it treats as similar."""
-    for feature in metric.top_features(n_words).feature.tolist():
-        print(f"{feature}: {', '.join(map(str, metric.similar_features(feature, 6).feature))}")
+def similar_rows(metric: Any, n_words: int) -> list[list[str]]:
+    """Return the words of a factored metric with the largest weights, each with six that it treats as similar."""
+    words = metric.top_features(n_words).feature.tolist()
+    return [[str(word), ", ".join(map(str, metric.similar_features(word, 6).feature))] for word in words]
 
 
 def print_words(tops: dict[str, Any]) -> None:
@@ -77,30 +94,27 @@ def print_words(tops: dict[str, Any]) -> None:
         for top in tops.values():
             row += [str(top.feature[place]), f"{top.weight[place]:.3g}"] if place < len(top) else ["", ""]
         rows.append(row)
-    print_table(rows, header=[cell for title in tops for cell in (title, "")])
+    print_table(rows, header=[cell for title in tops for cell in (title, "")], n_repeated=0, n_together=2)
 
 
 def _explain_pair(options: argparse.Namespace) -> None:
-    from fastspml.cli.predict import task_position
     from fastspml.ranking.measures import metric_of
-    from fastspml.runs.run import networks_of, open_run
+    from fastspml.runs.opening import networks_of, open_run
 
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)
-    q = task_position(options.task or "0", networks)
+    new = _new_rows(options.new, model)
+    q = _task_of(options, networks, new)
     network, metric = networks[q], metric_of(model, q)
-    position = {str(name): i for i, name in enumerate(network.nodes.tolist())}
-    unknown = [name for name in options.nodes if name not in position]
-    if unknown:
-        raise ValueError(f"{network.name!r} has no node called {unknown[0]!r}.")
-    a, b = (position[name] for name in options.nodes)
-    records = metric.explain(network.subset([a]), network.subset([b]))
+    x, y = (new[name] if name in new else _row(network, name) for name in options.nodes)
+    records = metric.explain(x, y)
     distance = float(records.contribution.sum())
-    pairs = metric.explain_pairs(network.subset([a]), network.subset([b]), options.top)
+    pairs = metric.explain_pairs(x, y, options.top)
     if options.json:
         print_json({"task": network.name, "distance": distance, "words": _rows(records), "pairs": _rows(pairs)})
         return
-    print(f"squared distance of {options.nodes[0]} and {options.nodes[1]} in {network.name}: {distance:.4g}\n")
+    one, other, task = map(printable, (*options.nodes, network.name))
+    print(f"squared distance of {one} and {other} in {task}: {distance:.4g}\n")
     if metric.form != "diagonal":
         print("pairs of words that link them:")
         print_table([[str(f), str(g), f"{shared:.3g}"] for f, g, shared in pairs.tolist()], [*options.nodes, "shared"])
@@ -112,6 +126,36 @@ def _explain_pair(options: argparse.Namespace) -> None:
         print(f"{title}:")
         print_table([[str(row[0]), *(f"{value:.3g}" for value in tuple(row)[1:])] for row in part], header)
         print()
+
+
+def _new_rows(path: str | None, model: Any) -> dict[str, Any]:
+    """Return the features of the nodes in a file of unseen nodes, by name."""
+    groups = [] if path is None else read_new_nodes(path, model)
+    return {
+        name: group.rows.subset([i]) if hasattr(group.rows, "subset") else group.rows[[i]]
+        for group in groups
+        for i, name in enumerate(group.names)
+    }
+
+
+def _task_of(options: argparse.Namespace, networks: list[Any], new: dict[str, Any]) -> int:
+    """Return the task that is meant; without --task, the only one that has all nodes that are not new."""
+    names = [network.name for network in networks]
+    if options.task is not None or len(networks) == 1:
+        return task_position(options.task, names)
+    known = set(options.nodes) - set(new)
+    holding = [q for q, network in enumerate(networks) if known <= set(map(str, network.nodes.tolist()))]
+    if not holding:
+        raise ValueError(f"no task has all of the nodes {', '.join(sorted(known))}; check their names.")
+    return holding[0] if len(holding) == 1 else task_position(None, [names[q] for q in holding])
+
+
+def _row(network: Any, name: str) -> Any:
+    """Return a node of a network, by name."""
+    position = next((i for i, node in enumerate(network.nodes.tolist()) if str(node) == name), None)
+    if position is None:
+        raise ValueError(f"{network.name!r} has no node called {name!r}; for an unseen node, give its file with --new.")
+    return network.subset([position])
 
 
 def _rows(records: Any) -> list[dict[str, Any]]:

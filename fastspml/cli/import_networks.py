@@ -1,4 +1,4 @@
-"""Make a file of networks from the files that people have; several files or groups become several tasks."""
+"""Make a file of networks from files in other formats; several files or groups become several tasks."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fastspml.cli.output import print_json, report_shower, say
+from fastspml.cli.output import count, print_json, printable, say
+from fastspml.cli.progress import report_progress
+
+EXAMPLE = """\
+fastspml import text documents.csv links.txt -o networks.h5 --undirected
+fastspml import edges links.txt words.txt -o networks.h5
+fastspml import matlab area1.mat area2.mat -o areas.h5
+fastspml import snap-ego facebook --ego 107 -o circles.h5"""
 
 Add = Callable[..., Any]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add a subcommand per format."""
     formats = parser.add_subparsers(dest="format", metavar="FORMAT", required=True)
     for name, (summary, add) in FORMATS.items():
         command = formats.add_parser(name, help=summary, description=f"Read {summary}.")
@@ -24,6 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    """Read the files of a format, and write networks."""
     from importlib import import_module
 
     from fastspml.io import write_networks
@@ -41,14 +50,14 @@ def run(options: argparse.Namespace) -> None:
         given["tasks"] = None
     close: Callable[[], None] | None = None
     if options.format in ("edges", "text", "debian"):
-        given["report"], close = report_shower()
+        given["report"], close = report_progress()
     try:
         networks = read(**given)
     finally:
         if close is not None:
             close()
     write_networks(options.output, networks, overwrite=options.overwrite, compress=options.compress)
-    summary = {
+    summary: dict[str, Any] = {
         "file": options.output,
         "tasks": len(networks),
         "nodes": sum(network.n_nodes for network in networks),
@@ -58,8 +67,9 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print_json(summary)
     else:
-        print("{file}: {tasks} tasks, {nodes:,} nodes, {links:,} links, {features:,} features".format(**summary))
-        say(f"fastspml info {options.output} shows more")
+        counts = [count(summary[f"{noun}s"], noun) for noun in ("task", "node", "link", "feature")]
+        print(f"{printable(options.output)}: {', '.join(counts)}")
+        say(f"next: fastspml info {options.output}")
 
 
 def _skip_bad(add: Add) -> None:
@@ -67,8 +77,8 @@ def _skip_bad(add: Add) -> None:
 
 
 def _word_cuts(add: Add) -> None:
-    add("--min-df", type=int, help="keep words of at least so many nodes (default: 2)")
-    add("--max-df", type=float, help="keep words of at most this share of the nodes (default: 0.5)")
+    add("--min-df", type=int, help="keep words that at least this number of nodes have (default: 2)")
+    add("--max-df", type=float, help="keep words that at most this share of the nodes have (default: 0.5)")
 
 
 def _matlab(add: Add) -> None:
@@ -77,16 +87,16 @@ def _matlab(add: Add) -> None:
 
 def _snap_ego(add: Add) -> None:
     add("folder", help="folder with EGO.circles, .feat, .egofeat, .featnames and .edges")
-    add("--ego", required=True, metavar="ID", help="whose circles to read; each becomes a task")
+    add("--ego", required=True, metavar="ID", help="node whose circles to read; each becomes a task")
     add("--links", choices=["ego", "friends"], help="ego to members (default), or friendships among members")
-    add("--largest", type=int, help="keep only so many circles, the largest")
+    add("--largest", type=int, help="keep only this number of circles, the largest")
     add("--min-size", type=int, help="leave out circles with fewer members")
     _skip_bad(add)
 
 
 def _linqs(add: Add) -> None:
     add("contents", nargs="+", metavar="FILE.content", help="each a task; the file .cites beside it holds its links")
-    add("--cites", nargs="+", metavar="FILE.cites", help="files of links, if they lie elsewhere")
+    add("--cites", nargs="+", metavar="FILE.cites", help="files of links, if they are elsewhere")
     _skip_bad(add)
 
 
@@ -99,7 +109,7 @@ def _edges(add: Add) -> None:
     add("edges", help="two nodes a line")
     add("attributes", help="a node a line: svmlight, or `name word:count word:count ...`")
     add("--form", choices=["auto", "svmlight", "words"], help="of the attributes (default: auto)")
-    add("--undirected", dest="directed", action="store_false", default=None, help="let every edge link both ways")
+    add("--undirected", dest="directed", action="store_false", default=None, help="make every link run both ways")
     _skip_bad(add)
 
 
@@ -109,7 +119,7 @@ def _text(add: Add) -> None:
     add("--id-column", help="column with a document's id (default: id)")
     add("--text-column", help="column with its text (default: text)")
     add("--task-column", help="column with its task; each value becomes a network")
-    add("--undirected", dest="directed", action="store_false", default=None, help="let every edge link both ways")
+    add("--undirected", dest="directed", action="store_false", default=None, help="make every link run both ways")
     add("--keep-stop-words", dest="stop_words", action="store_false", default=None, help="count common words too")
     add("--vectors", metavar="FILE.npy", help="a row for each document, such as sentence embeddings, beside its words")
     _word_cuts(add)

@@ -1,23 +1,30 @@
-"""Show what a file holds: the tasks of a file of networks, or the parameters and words of a model or run."""
+"""Show what a file holds: the tasks of a file of networks, or the parameters and counts of a model or run."""
 
 from __future__ import annotations
 
 import argparse
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastspml.cli.output import print_json, print_table
+from fastspml.cli.output import WIDTH, print_json, print_table, printable
 
 if TYPE_CHECKING:
     from fastspml.network import Network
 
+EXAMPLE = """\
+fastspml info networks.h5
+fastspml info runs/example --json"""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("file", help="networks (.h5, .h5ad), a model (.h5) or a run folder")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> None:
+    """Print what a file of networks, a model or a run holds."""
     from fastspml.io import file_kind
 
     if Path(options.file).is_dir() or file_kind(options.file) == "model":
@@ -35,7 +42,9 @@ def _show_networks(options: argparse.Namespace) -> None:
     if options.json:
         print_json({"tasks": rows, "overlap": shared})
         return
-    print_table([list(row.values()) for row in rows], header=list(rows[0]))
+    usual = {"dense": 0, "weighting": "none"}
+    columns = [name for name in rows[0] if name not in usual or any(row[name] != usual[name] for row in rows)]
+    print_table([[row[name] for name in columns] for row in rows], [name.replace("/", " per ") for name in columns])
     if any(any(line) for line in shared):
         print("\nnodes with a link that tasks share, intersection over union:")
         print_table(
@@ -83,7 +92,8 @@ def _linked_nodes(network: Network) -> set[Any]:
 
 def _show_model(options: argparse.Namespace) -> None:
     from fastspml.metric import Metric
-    from fastspml.runs.run import open_run
+    from fastspml.runs.history import work_done
+    from fastspml.runs.opening import open_run
 
     model, _ = open_run(options.file)
     if isinstance(model, Metric):
@@ -95,10 +105,16 @@ def _show_model(options: argparse.Namespace) -> None:
                 "tasks": model.task_names_,
                 "features": model.n_features_,
                 "iterations": model.n_iters_,
-                "triplets": model.state_.work["judged"],
+                "triplets": work_done(model.state_.work)["evaluated"],
                 "hidden nodes": [len(nodes) for nodes in getattr(model, "hidden_nodes_", [])],
             }
     if options.json:
         print_json(about)
-    else:
-        print_table([[key, str(value)] for key, value in about.items()], header=["", ""])
+        return
+    width = max(map(len, about))
+    for key, value in about.items():
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        lines = textwrap.wrap(printable(text), WIDTH - width - 2) or [""]
+        print(f"{key.ljust(width)}  {lines[0]}")
+        for line in lines[1:]:
+            print(" " * (width + 2) + line)

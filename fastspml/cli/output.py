@@ -1,23 +1,47 @@
-"""What commands share to speak: tables and JSON on standard output, progress on standard error."""
+"""What commands share to write: tables and JSON on standard output, messages on standard error; names made harmless."""
 
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sys
-import time
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from fastspml.training.state import Progress
+WIDTH = 80  # columns of tables and messages, unless standard output is a wider terminal
 
-SECONDS_TO_FIRST_LINE, SECONDS_BETWEEN_LINES = 3.0, 60.0
+# Characters that a terminal may act on: control characters, marks of text direction, line separators, surrogates.
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+FORMULA = re.compile(r"[=+\-@]")  # the first character of a cell that spreadsheets take for a formula
+
+
+def printable(text: object) -> str:
+    r"""Return text in which characters that a terminal may act on are written as escapes, such as \x1b."""
+    return UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), str(text))
+
+
+def csv_text(text: object) -> str:
+    """Return text for a CSV cell: printable, and with a leading ' where a spreadsheet would take it for a formula."""
+    shown = printable(text)
+    return f"'{shown}" if FORMULA.match(shown) else shown
+
+
+def count(n: int, noun: str) -> str:
+    """Return a number with its noun: 1 task, 2 tasks."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def say(text: str) -> None:
-    """Tell the user something that is not a result."""
-    print(text, file=sys.stderr, flush=True)
+    """Tell the user something that is not a result; lines are kept, other control characters are not."""
+    print("\n".join(map(printable, text.split("\n"))), file=sys.stderr, flush=True)
+
+
+def say_wrapped(text: str) -> None:
+    """Tell the user a sentence on lines of at most 80 columns."""
+    say("\n".join(textwrap.wrap(printable(text), WIDTH, subsequent_indent="  ", break_on_hyphens=False)))
 
 
 def say_json(line: dict[str, Any]) -> None:
@@ -30,23 +54,74 @@ def print_json(value: Any) -> None:
     print(json.dumps(_plain(value), indent=1, allow_nan=False))
 
 
-def print_table(rows: Sequence[Sequence[Any]], header: Sequence[str]) -> None:
-    """Print rows under a header: text to the left, numbers to the right."""
+def print_table(rows: Sequence[Sequence[Any]], header: Sequence[str], n_repeated: int = 1, n_together: int = 1) -> None:
+    """Print rows under a header, text to the left and numbers to the right, within the width of the output.
+
+    In a table that is too wide, the words of headers are put below each other; if it is still too wide, it is printed
+    in parts, one below the other.
+
+    Parameters
+    ----------
+    rows : sequence of sequences
+    header : sequence of str
+    n_repeated : int
+        First columns that every part repeats.
+    n_together : int
+        Columns after those are printed in groups of this size.
+    """
     cells = [[_cell(value) for value in row] for row in rows]
-    widths = [max(len(line[column]) for line in [list(header), *cells]) for column in range(len(header))]
     is_number = [all(isinstance(row[column], (int, float)) for row in rows) for column in range(len(header))]
-    for line in [list(header), *cells]:
-        parts = [
-            cell.rjust(width) if number else cell.ljust(width)
-            for cell, width, number in zip(line, widths, is_number, strict=True)
-        ]
-        print("  ".join(parts).rstrip())
+    bodies = [max((len(line[column]) for line in cells), default=0) for column in range(len(header))]
+    heads = [[printable(title)] for title in header]
+    widths = _widths(bodies, heads)
+    if sum(widths) + 2 * (len(widths) - 1) > _room():
+        heads = [_stacked(title, width) for (title,), width in zip(heads, bodies, strict=True)]
+        widths = _widths(bodies, heads)
+    n_lines = max(map(len, heads), default=0)
+    heads = [[""] * (n_lines - len(head)) + head for head in heads]
+    lines = [[head[line] for head in heads] for line in range(n_lines)] + cells
+    for number, columns in enumerate(_parts(widths, n_repeated, n_together)):
+        if number:
+            print()
+        for line in lines:
+            if line in lines[:n_lines] and not any(line[c] for c in columns):
+                continue  # a line of the header that only other parts need
+            parts = [line[c].rjust(widths[c]) if is_number[c] else line[c].ljust(widths[c]) for c in columns]
+            print("  ".join(parts).rstrip())
+
+
+def _room() -> int:
+    """Return the columns that a table may take."""
+    return max(WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
+
+
+def _widths(bodies: Sequence[int], heads: Sequence[Sequence[str]]) -> list[int]:
+    return [max([body, *map(len, head)]) for body, head in zip(bodies, heads, strict=True)]
+
+
+def _stacked(title: str, width: int) -> list[str]:
+    """Return the lines of a header cell: one, or its words below each other if the column has no room for it."""
+    return [title] if len(title) <= width else textwrap.wrap(title, max(width, 8), break_long_words=False) or [""]
+
+
+def _parts(widths: Sequence[int], n_repeated: int, n_together: int) -> list[list[int]]:
+    """Return the columns of each part of a table, so that every part fits the width if it can."""
+    repeated = list(range(min(n_repeated, len(widths))))
+    parts, current = [], list(repeated)
+    for first in range(len(repeated), len(widths), n_together):
+        group = list(range(first, min(first + n_together, len(widths))))
+        total = sum(widths[c] + 2 for c in current + group) - 2
+        if total > _room() and len(current) > len(repeated):
+            parts.append(current)
+            current = list(repeated)
+        current += group
+    return [*parts, current]
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return "-" if value != value else f"{value:.3f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else printable(value)
 
 
 def _plain(value: Any) -> Any:
@@ -61,91 +136,9 @@ def _plain(value: Any) -> Any:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it."""
+    """Return a time in seconds, minutes or hours."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     if seconds < 100 * 60:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
-
-
-def progress_shower(label: str, as_json: bool = False) -> tuple[Callable[[Progress], None], Callable[[], None]]:
-    """Return a `progress` callable and what ends it: a bar on a terminal, otherwise, or as JSON, a line a minute."""
-    if sys.stderr.isatty() and not as_json:
-        return _bar(label)
-    return _lines(label, as_json)
-
-
-def report_shower() -> tuple[Callable[[str, int, int | None], None], Callable[[], None]]:
-    """Return a `report` callable for readers and what ends it: bars on a terminal, a line a minute otherwise."""
-    bars: dict[str, Any] = {}
-    last = time.monotonic()
-
-    def show(what: str, done: int, total: int | None) -> None:
-        nonlocal last
-        if sys.stderr.isatty():
-            from tqdm import tqdm
-
-            if what not in bars:
-                bars[what] = tqdm(desc=what, file=sys.stderr, leave=False, dynamic_ncols=True)
-            bars[what].total = total
-            bars[what].update(done - bars[what].n)
-        elif time.monotonic() - last >= SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
-            say(f"{what}: {done:,}" + (f" of {total:,}" if total else ""))
-
-    def close() -> None:
-        for bar in bars.values():
-            bar.close()
-
-    return show, close
-
-
-def _bar(label: str) -> tuple[Callable[[Progress], None], Callable[[], None]]:
-    from tqdm import tqdm
-
-    bar: Any = None
-
-    def show(record: Progress) -> None:
-        nonlocal bar
-        if bar is None:  # a run that goes on is not at zero, and its pace is that of what it does now
-            bar = tqdm(
-                desc=label, unit=" it", file=sys.stderr, leave=False, dynamic_ncols=True,
-                total=record.n_iters, initial=record.iteration - len(record.violations),
-            )  # fmt: skip
-        bar.set_postfix(violated=f"{record.violated_share:.0%}", refresh=False)
-        bar.update(record.iteration - bar.n)
-
-    return show, lambda: bar and bar.close()
-
-
-def _lines(label: str, as_json: bool) -> tuple[Callable[[Progress], None], Callable[[], None]]:
-    due, begun = time.monotonic() + SECONDS_TO_FIRST_LINE, None
-
-    def show(record: Progress) -> None:
-        nonlocal due, begun
-        if begun is None:  # the first chunk may have been compiled, so the pace is that of the others
-            begun = record.iteration, record.elapsed_s
-        if time.monotonic() < due:
-            return
-        due = time.monotonic() + SECONDS_BETWEEN_LINES
-        n_timed, seconds = record.iteration - begun[0], record.elapsed_s - begun[1]
-        left_s = seconds / n_timed * (record.n_iters - record.iteration) if n_timed else None
-        if as_json:
-            say_json(
-                {
-                    "event": "progress",
-                    "iteration": record.iteration,
-                    "n_iters": record.n_iters,
-                    "violated_share": record.violated_share,
-                    "elapsed_s": round(record.elapsed_s, 3),
-                    "left_s": None if left_s is None else round(left_s, 3),
-                }
-            )
-        else:
-            say(
-                f"{label}: iteration {record.iteration:,} of {record.n_iters:,}, {record.violated_share:.0%} violated, "
-                f"{duration(record.elapsed_s)}" + ("" if left_s is None else f", about {duration(left_s)} left")
-            )
-
-    return show, lambda: None

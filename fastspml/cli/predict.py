@@ -1,4 +1,5 @@
-"""Predict links of unseen nodes: the nodes nearest to each under the learned metric, as CSV or JSON lines."""
+"""Predict links of unseen nodes: the nodes nearest to each under the learned metric, as CSV or JSON lines. A node that
+is in the network already is not predicted to link to itself."""
 
 from __future__ import annotations
 
@@ -11,112 +12,113 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from fastspml.cli.output import say
+from fastspml.cli.new_nodes import HELP, NewNodes, read_new_nodes, task_position
+from fastspml.cli.output import csv_text
 
-FIELDS = ["node", "task", "rank", "neighbour"]  # and distance or similarity, whichever the model ranks by
+EXAMPLE = """\
+echo 'mytool  package:2 manager terminal:3' > new.txt
+fastspml predict runs/example new.txt --task admin -k 5
+fastspml predict runs/example new.txt --task all --json -o links.jsonl"""
+
+FIELDS = ["node", "task", "rank", "neighbour"]  # then distance or similarity, whichever the model ranks by
+TASK_FIT = "task_fit"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("path", metavar="RUN", help="run folder, or a model file with --networks")
-    parser.add_argument(
-        "newcomers",
-        help="unseen nodes: a file of networks, or word counts as JSON lines or lines of `name word:count ...`",
-    )
+    parser.add_argument("newcomers", help=f"unseen nodes: {HELP}")
     parser.add_argument("--networks", help="file of the nodes that can be linked to; a run folder knows its own")
     parser.add_argument(
-        "--task", default="0", help="name or number of the task (default: 0), or all: tasks are ranked too"
+        "--task",
+        help="name or number of the task, needed if there are several; or all: tasks are ranked too, and the column "
+        f"{TASK_FIT} says how well the node fits the task, from 0 to 1: the share of the task's links that are longer "
+        "than the node's distance to the nearest node with links",
     )
     parser.add_argument("-k", type=int, default=10, help="links to predict for each node (default: 10)")
-    parser.add_argument("--json", action="store_true", help="JSON lines instead of CSV")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="JSON lines instead of CSV. They have names exactly; in CSV, control characters are written as escapes, "
+        "and names that begin with = + - @ get a leading ', so that spreadsheets take them for text",
+    )
     parser.add_argument("-o", "--output", help="file to write instead of standard output; must not exist")
 
 
 def run(options: argparse.Namespace) -> None:
+    """Search the nearest nodes and write them."""
     from fastspml.ranking.measures import metric_of
-    from fastspml.runs.run import networks_of, open_run
+    from fastspml.runs.opening import networks_of, open_run
 
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)
-    names, rows = _newcomers(options.newcomers, model)
-    records = _predictions(model, networks, names, rows, options)
-    with open(options.output, "x", newline="") if options.output else nullcontext(sys.stdout) as file:
+    groups = read_new_nodes(options.newcomers, model)
+    candidates = Path(options.networks or (config or {})["networks"])
+    is_same_file = candidates.exists() and candidates.samefile(options.newcomers)
+    records = _predictions(model, networks, groups, options, is_same_file)
+    with open(options.output, "x", newline="", encoding="utf-8") if options.output else nullcontext(sys.stdout) as file:
         if options.json:
             for record in records:
                 file.write(json.dumps(record) + "\n")
-        else:
-            fields = [*FIELDS, metric_of(model).score, *(["fit"] if options.task == "all" else [])]
-            writer = csv.DictWriter(file, fields)
-            writer.writeheader()
-            writer.writerows(records)
-
-
-def _newcomers(path: str, model: Any) -> tuple[list[str], Any]:
-    """Return the names and attributes of unseen nodes."""
-    import numpy as np
-
-    from fastspml.ranking.measures import metric_of
-    from fastspml.vocabulary import align_vocabulary
-
-    vocabulary = metric_of(model).vocabulary
-    if Path(path).suffix in (".h5", ".h5ad", ".hdf5"):
-        from fastspml.io import read_networks
-
-        network = read_networks(path)[0]
-        if vocabulary is not None and (
-            network.vocabulary is None or not np.array_equal(network.vocabulary, vocabulary)
-        ):
-            network, n_unknown = align_vocabulary(network, vocabulary)
-            _tell_unknown(n_unknown)
-        return [str(name) for name in network.nodes.tolist()], network
-    from fastspml.io.readers.counts import read_counts
-
-    if vocabulary is None:
-        raise ValueError("the model has no vocabulary, so words cannot be matched; hand in a file of networks instead.")
-    names, rows, n_unknown = read_counts(path, vocabulary)
-    _tell_unknown(n_unknown)
-    return names, rows
-
-
-def _tell_unknown(n_unknown: int) -> None:
-    if n_unknown:
-        say(f"{n_unknown} words that the model does not know were left out")
+            return
+        fields = [*FIELDS, metric_of(model).score, *([TASK_FIT] if options.task == "all" else [])]
+        writer = csv.DictWriter(file, fields)
+        writer.writeheader()
+        for record in records:
+            names = {field: csv_text(record[field]) for field in ("node", "task", "neighbour")}
+            writer.writerow(record | names)
 
 
 def _predictions(
-    model: Any, networks: list[Any], names: list[str], rows: Any, options: argparse.Namespace
+    model: Any, networks: list[Any], groups: list[NewNodes], options: argparse.Namespace, is_same_file: bool
 ) -> Iterator[dict[str, Any]]:
-    """Search first, so that whatever is wrong shows before anything is written; then return the records."""
-    from fastspml.ranking.index import LinkIndex, rank_tasks
+    """Return the records of all nodes; the search is done first, so that errors occur before anything is written."""
+    from fastspml.ranking.index import rank_tasks
     from fastspml.ranking.measures import metric_of
 
-    if options.task == "all":
-        tasks, fits = list(range(len(networks))), rank_tasks(model, networks, rows)
-    else:
-        tasks, fits = [task_position(options.task, networks)], None
-    found = {q: LinkIndex(metric_of(model, q), networks[q]).query(rows, options.k) for q in tasks}
+    names = [network.name for network in networks]
+    tasks = list(range(len(names))) if options.task == "all" else [task_position(options.task, names, ", or all")]
+    score = metric_of(model).score
+    found = []
+    for group in groups:
+        fits = rank_tasks(model, networks, group.rows) if options.task == "all" else None
+        near = {q: _nearest(metric_of(model, q), networks[q], group, q, options.k, is_same_file) for q in tasks}
+        found.append((group, fits, near))
 
     def records() -> Iterator[dict[str, Any]]:
-        for r, name in enumerate(names):
-            for q in tasks if fits is None else sorted(tasks, key=lambda q: -fits[r, q]):
-                nodes, values = found[q]
-                for rank in range(options.k):
-                    record = {
-                        "node": name,
-                        "task": networks[q].name,
-                        "rank": rank + 1,
-                        "neighbour": str(networks[q].nodes[nodes[r, rank]]),
-                        metric_of(model).score: float(values[r, rank]),
-                    }
-                    yield record if fits is None else record | {"fit": float(fits[r, q])}
+        for group, fits, near in found:
+            for r, name in enumerate(group.names):
+                for q in tasks if fits is None else sorted(tasks, key=lambda q: -fits[r, q]):
+                    for rank, (neighbour, value) in enumerate(near[q][r], 1):
+                        record = {"node": name, "task": names[q], "rank": rank, "neighbour": neighbour, score: value}
+                        yield record if fits is None else record | {TASK_FIT: float(fits[r, q])}
 
     return records()
 
 
-def task_position(text: str, networks: list[Any]) -> int:
-    """Return the position of a task that was named or numbered."""
-    names = [network.name for network in networks]
-    if text in names:
-        return names.index(text)
-    if text.isdecimal() and int(text) < len(names):
-        return int(text)
-    raise ValueError(f"there is no task {text!r}; the tasks are {', '.join(names)}, or all.")
+def _nearest(
+    metric: Any, network: Any, group: NewNodes, q: int, k: int, is_same_file: bool
+) -> list[list[tuple[str, float]]]:
+    """Return the names and scores of the k nearest nodes of each new node, without the node itself."""
+    from fastspml.ranking.index import LinkIndex
+
+    own = _own_positions(network, group, is_same_file and group.position == q)
+    index = LinkIndex(metric, network)
+    is_known = any(position >= 0 for position in own)
+    n_found = min(k + 1, network.n_nodes) if is_known and 1 <= k <= network.n_nodes else k
+    nodes, values = index.query(group.rows, n_found)
+    nearest = []
+    for position, line, scores in zip(own, nodes.tolist(), values.tolist(), strict=True):
+        pairs = [
+            (str(network.nodes[node]), score) for node, score in zip(line, scores, strict=True) if node != position
+        ]
+        nearest.append(pairs[:k])
+    return nearest
+
+
+def _own_positions(network: Any, group: NewNodes, is_same: bool) -> list[int]:
+    """Return where each new node is in the network, by name, or by position in the same file; -1 where it is not."""
+    if group.has_names and network.has_node_names:
+        position = {str(name): i for i, name in enumerate(network.nodes.tolist())}
+        return [position.get(name, -1) for name in group.names]
+    return list(range(len(group.names))) if is_same else [-1] * len(group.names)

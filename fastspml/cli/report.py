@@ -1,5 +1,5 @@
-"""Write a report on a run: one HTML page, which needs no network access, with what was trained on, how well links of
-hidden nodes are predicted, the words that matter, and the nodes predicted best and worst."""
+"""Write a report on a run: one HTML page, which needs no network access, with the networks, how well links of hidden
+nodes are predicted, the words that matter, and the nodes predicted best and worst."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ import argparse
 
 from fastspml.cli.output import print_json, say
 
+EXAMPLE = """\
+fastspml report runs/example
+fastspml report runs/example -o example.html --overwrite"""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("path", metavar="RUN", help="run folder, or a model file with --networks")
     parser.add_argument("-o", "--output", help="page to write (default: report.html; with --json none)")
     parser.add_argument("--overwrite", action="store_true", help="replace the page if it exists")
@@ -17,11 +22,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    """Write the page, print its numbers, or both."""
     from fastspml.report.summary import about_run, facts, write_report
-    from fastspml.runs.run import networks_of, open_run
+    from fastspml.runs.opening import open_run, trained_networks
 
     model, config = open_run(options.path)
-    networks = networks_of(options.networks, config)
+    networks = trained_networks(options.path, options.networks, config)
     about = about_run(options.path)
     output = options.output or (None if options.json else "report.html")
     if output is None:

@@ -1,49 +1,60 @@
-"""Choose parameters by cross-validation over nodes, and leave a run folder that was trained with the best of them.
-Nodes hidden by test_size take no part in the choice. Ctrl-C stops the search, and the best of what is done is taken."""
+"""Choose parameters by cross-validation over nodes, and save a model trained with the best of them as a run folder.
+Nodes hidden by test_size take no part in the choice. Ctrl-C stops the search; the best setting so far is then used."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from fastspml.cli.output import print_json, print_table, report_shower, say
-from fastspml.cli.train import KEYS, TRAINING_KEYS, add_dask, add_keys, as_value, configured
+from fastspml.cli.flags import TRAINING_ONLY, add_dask, add_keys, configured, parse_value, spelled_out
+from fastspml.cli.output import count, print_json, print_table, printable, say
+from fastspml.cli.progress import report_progress
 
 if TYPE_CHECKING:
     from fastspml.selection import SelectProgress
 
+__all__ = ["EXAMPLE", "arguments", "run", "spelled_out"]
+
+EXAMPLE = """\
+fastspml select --networks networks.h5 --weighting tfidf -o runs/best
+fastspml select example.toml --grid 'common_reg=[1e-2,1e-3]' --grid 'margin=[0.3,1]' -o runs/best"""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config", nargs="?", help="TOML file, as of fastspml train, with what is not to be chosen")
-    parser.add_argument("-o", "--output", metavar="RUN", required=True, help="run folder to make")
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "config", nargs="?", help="TOML file, as for fastspml train, with the values that are not chosen"
+    )
+    parser.add_argument("-o", "--output", metavar="RUN", required=True, help="run folder to create")
     parser.add_argument(
         "--grid",
         action="append",
         metavar="KEY=[VALUES]",
-        help="values to choose from, as reg=[1e-2,1e-3]; may be given for several keys (default: a grid for the model)",
+        help="values to choose from, as in reg=[1e-2,1e-3]; repeat it for other keys (default: a grid for the model)",
     )
     parser.add_argument("--folds", type=int, default=5, help="folds of nodes (default: 5)")
     parser.add_argument("--random", type=int, metavar="N", help="try only N combinations, drawn at random")
     parser.add_argument(
         "--one-standard-error",
         action="store_true",
-        help="take the first combination that is within one standard error of the best",
+        help="take the first combination within one standard error of the best",
     )
     parser.add_argument(
         "--seed-of-folds", type=int, default=0, metavar="SEED", help="which nodes are held out (default: 0)"
     )
-    parser.add_argument("--threads", type=int, metavar="N", help="fits side by side (default: all processors)")
+    parser.add_argument("--threads", type=int, metavar="N", help="fits to run in parallel (default: all processors)")
     parser.add_argument("--top", type=int, default=10, metavar="N", help="combinations to print (default: 10)")
     parser.add_argument("--json", action="store_true", help="print everything that was tried as JSON")
     add_dask(parser)
-    add_keys(parser, [key for key in KEYS if key not in TRAINING_KEYS])
+    add_keys(parser, without=TRAINING_ONLY)
 
 
 def run(options: argparse.Namespace) -> None:
+    """Search, train with the best setting, and print the settings that were tried."""
     from fastspml.cluster import cluster
-    from fastspml.runs.run import select_and_train
+    from fastspml.runs.selecting import select_and_train
 
-    show, close = report_shower()
+    show, close = report_progress()
 
     def progress(record: SelectProgress) -> None:
         show("fits", record.n_done, record.n_fits)
@@ -65,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
     finally:
         close()
     if not selection.is_complete_:
-        say(f"interrupted: the best of the {len(selection.trials_)} combinations that were done was taken.")
+        say(f"interrupted: the best of {count(len(selection.trials_), 'finished combination')} was taken.")
     table = selection.table()
     if options.json:
         print_json(
@@ -81,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
         header=[*varied, "AUC", "standard error"],
     )
     chosen = ", ".join(f"{key} = {_short(value)}" for key, value in selection.best_params_.items())
-    print(f"\n{options.output}/model.h5: trained on all nodes that are not hidden, with {chosen}")
+    print(f"\n{printable(options.output)}/model.h5: trained on all nodes that are not hidden, with {chosen}")
 
 
 def _short(value: Any) -> str:
@@ -95,7 +106,7 @@ def _grid(parts: list[str] | None) -> dict[str, list[Any]] | None:
     for part in parts:
         key, equals, values = part.partition("=")
         if not equals:
-            raise ValueError(f"--grid takes KEY=[VALUES], as reg=[1e-2,1e-3]; got {part!r}.")
-        value = as_value(values)
+            raise ValueError(f"--grid takes KEY=[VALUES], as in reg=[1e-2,1e-3]; got {part!r}.")
+        value = parse_value(values)
         grid[key.strip().replace("-", "_")] = value if isinstance(value, list) else [value]
     return grid

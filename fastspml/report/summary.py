@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -21,6 +20,8 @@ from fastspml.network import Network, Networks, as_networks
 from fastspml.ranking.measures import LinkQuality, hidden_quality, learned_metrics, link_quality, metric_of
 from fastspml.ranking.scores import NodeScores, blocks
 from fastspml.report.page import render
+from fastspml.runs.folder import read_versions
+from fastspml.runs.history import read_history
 from fastspml.splits import split_at
 from fastspml.training.mtspml import MTSPML
 
@@ -82,11 +83,14 @@ def about_run(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     folder, file = (path, path / "model.h5") if path.is_dir() else (path.parent, path)
     about: dict[str, Any] = {"date": datetime.fromtimestamp(file.stat().st_mtime).isoformat(" ", "minutes")}
-    if path.is_dir() and (folder / "versions.json").exists():
-        about["versions"] = json.loads((folder / "versions.json").read_text())
-    if path.is_dir() and (folder / "history.jsonl").exists():
-        elapsed = [json.loads(line)["elapsed_s"] for line in (folder / "history.jsonl").read_text().splitlines()]
-        # The clock starts again where a stopped run goes on: add up where it stood last.
+    if not path.is_dir():
+        return about
+    found = read_versions(folder)
+    if found:
+        about["versions"] = found
+    elapsed = [line["elapsed_s"] for line in read_history(folder)]
+    if elapsed:
+        # The clock restarts where a stopped run of an early version was resumed: add up its last values.
         about["seconds"] = sum(now for now, after in zip(elapsed, [*elapsed[1:], 0.0], strict=True) if after < now)
     return about
 

@@ -1,1 +1,1 @@
-"""Runs: a folder per training, with configuration, history, checkpoints and model; the same command resumes it."""
+"""Runs: a folder per training run, with configuration, history, checkpoints and model; resumed by the same command."""

@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a training on disk, the last few of them, and when the next is due."""
+"""Checkpoints: the state of a training run on disk, the last few of them, and when the next is due."""
 
 from __future__ import annotations
 
@@ -11,24 +11,27 @@ from typing import Any
 from fastspml.training.estimator import Estimator
 from fastspml.training.model_files import load_checkpoint, save_checkpoint
 
-# What costs time waits for so many times as long as it took last: it never takes more than 2% of the time.
-TIMES_ITS_COST = 50
+# The pause after a save or an evaluation is at least 50 times its duration, so that it takes at most 2% of the time.
+PAUSE_PER_COST = 50
 
 
 class Cadence:
-    """When something that costs time is due: after an interval, or longer if it has turned out to be slow."""
+    """When a task that costs time is due: after an interval, or after a longer one if the task is slow.
+
+    ``compiles`` says that the first time includes compilation, so that it predicts nothing.
+    """
 
     def __init__(self, compiles: bool = False) -> None:
         self.total_s, self._cost_s, self._last = 0.0, 0.0, time.perf_counter()
-        self._compiles = compiles  # what the first time takes tells nothing then about the others
+        self._compiles = compiles
 
     def is_due(self, interval_s: float) -> bool:
-        """Tell whether so much time has passed, and enough for what it costs."""
-        return time.perf_counter() - self._last >= max(interval_s, TIMES_ITS_COST * self._cost_s)
+        """Return whether the interval has passed, and the pause that the last cost requires."""
+        return time.perf_counter() - self._last >= max(interval_s, PAUSE_PER_COST * self._cost_s)
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Take the time of doing it."""
+        """Measure the duration of the task."""
         began = time.perf_counter()
         yield
         self._last = time.perf_counter()
@@ -48,33 +51,33 @@ class Checkpoints:
         return sorted(self._folder.glob("[0-9]*.h5"), reverse=True)
 
     def save(self, model: Estimator) -> None:
-        """Save the state, then drop the oldest; a file that cannot be written leaves all others as they are."""
+        """Save the state, then drop the oldest file; if saving fails, all others are kept."""
         save_checkpoint(self._folder / f"{model.state_.iteration:015d}.h5", model)
         for path in self.paths()[self._n_kept :]:
             path.unlink(missing_ok=True)
 
-    def newest(self, tell: Callable[[str], Any]) -> Estimator | None:
-        """Return the newest state that is whole, and tell of those that are not; None if there are no files."""
+    def newest(self, warn: Callable[[str], Any]) -> Estimator | None:
+        """Return the newest undamaged state, and warn of damaged ones; None if there are no files."""
         damaged: list[Path] = []
         for path in self.paths():
             try:
                 model = load_checkpoint(path)
             except (ValueError, OSError) as error:
-                tell(f"checkpoint {path.name} cannot be used, the one before it is tried: {error}")
+                warn(f"checkpoint {path.name} cannot be used, trying the one before it: {error}")
                 damaged.append(path)
                 continue
-            for bad in damaged:  # out of the way, or it would count as the newest for ever
+            for bad in damaged:  # renamed, or it would remain the newest
                 bad.rename(bad.with_name(f"{bad.name}.damaged"))
             return model
         if damaged:
             raise ValueError(
                 f"none of the {len(damaged)} checkpoints in {self._folder} can be read; "
-                "see what is wrong with them, or remove that folder to start from the beginning."
+                "restore one of them, or remove that folder to start from the beginning."
             )
         return None
 
     def remove(self) -> None:
-        """Remove the files of a run that is finished, and the folder unless something else is in it."""
+        """Remove the files of a finished run, and the folder if nothing else is in it."""
         for path in self.paths():
             path.unlink(missing_ok=True)
         if self._folder.is_dir() and not any(self._folder.iterdir()):

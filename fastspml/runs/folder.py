@@ -1,9 +1,10 @@
-"""The files of a run folder, so that a process can be killed at any moment and nothing is left half done.
+"""The files of a run folder, written so that a process can be killed at any moment and leaves nothing incomplete.
 
 config.toml     the resolved configuration, seed included
-versions.json   what the run was begun with
-log.jsonl       what happened: started, checkpoint, stopped, failed, finished
-history.jsonl   how training went, line by line
+versions.json   versions of Python and packages at the start of the run
+log.jsonl       events: started, checkpoint, stopped, failed, finished
+history.jsonl   progress of training, one evaluation per line
+selection.jsonl settings that `fastspml select` tried
 checkpoints/    the last few states, by iteration
 model.h5        the result; a run that has it is finished
 lock            see `lock`
@@ -26,17 +27,18 @@ from fastspml import __version__
 from fastspml.runs import lock
 from fastspml.runs.config import as_toml, differing_keys, read_config, resolve
 
-PARTIAL = ".fastspml-*.partial"  # what a writer that was killed leaves behind, here and in the store
+LOG = "log.jsonl"
+PARTIAL = ".fastspml-*.partial"  # files that a killed writer leaves behind, here and in the store
 
 
 class Lines:
-    """A file of JSON lines that is only ever appended to; a line torn by a full disk is passed over."""
+    """A file of JSON lines that is only appended to. Lines that are torn, as by a full disk, are skipped."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def append(self, line: Mapping[str, Any]) -> None:
-        """Add a line, in one go."""
+        """Append a line in one write."""
         text = json.dumps(line) + "\n"
         try:
             with open(self.path, "ab") as file:
@@ -45,17 +47,19 @@ class Lines:
             raise _unwritten(self.path, error) from error
 
     def read(self) -> list[dict[str, Any]]:
-        """Return all whole lines; none if there is no file."""
+        """Return all lines that hold a JSON object; none if there is no file."""
         lines = []
         for raw in self.path.read_bytes().splitlines() if self.path.exists() else []:
             try:
-                lines.append(dict(json.loads(raw)))
-            except ValueError:
+                line = json.loads(raw)
+            except (ValueError, RecursionError):
                 continue
+            if isinstance(line, dict):
+                lines.append(line)
         return lines
 
     def keep(self, is_wanted: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
-        """Drop all lines but the wanted ones; return those."""
+        """Keep only the wanted lines; return them."""
         wanted = [line for line in self.read() if is_wanted(line)]
         if self.path.exists():
             write_whole(self.path, "".join(json.dumps(line) + "\n" for line in wanted))
@@ -70,24 +74,25 @@ class Lines:
 
 
 class RunFolder:
-    """The folder of a run that this process has locked; `locked_run` gives one."""
+    """A run folder that this process has locked; see `locked_run`."""
 
     def __init__(self, path: Path, held: lock.Lock) -> None:
         self.path, self._lock = path, held
         self.model, self.checkpoints = path / "model.h5", path / "checkpoints"
-        self.history, self.log = Lines(path / "history.jsonl"), Lines(path / "log.jsonl")
+        self.history, self.log = Lines(path / "history.jsonl"), Lines(path / LOG)
 
     @property
     def is_new(self) -> bool:
-        """Whether no run has been described here."""
+        """Whether the folder holds no run yet."""
         return not (self.path / "config.toml").exists()
 
     @property
     def is_finished(self) -> bool:
+        """Whether the run has its model."""
         return self.model.exists()
 
     def describe(self, config: Mapping[str, Any]) -> None:
-        """Write down what the run is made with; the configuration comes last, for it makes the folder a run."""
+        """Write versions and configuration; the configuration comes last, because it makes the folder a run."""
         self.check()
         self.checkpoints.mkdir(exist_ok=True)
         if self.is_new:
@@ -95,7 +100,7 @@ class RunFolder:
         write_whole(self.path / "config.toml", as_toml(config))
 
     def check_same(self, config: Mapping[str, Any]) -> None:
-        """Refuse a configuration that would have given another result than that of the folder."""
+        """Refuse a configuration that gives another result than that of the folder."""
         differing = differing_keys(config, resolve(read_config(self.path / "config.toml")))
         if not differing:
             return
@@ -105,21 +110,18 @@ class RunFolder:
         raise ValueError(f"{self.path} holds a run with another configuration; {keys}.")
 
     def changed_versions(self) -> list[str]:
-        """Return, in words, what is not of the version that the run was begun with."""
-        try:
-            before = dict(json.loads((self.path / "versions.json").read_text()))
-        except (OSError, ValueError):
-            return []
+        """Return, in words, what has another version than at the start of the run."""
+        before = read_versions(self.path)
         return [
             f"{name} {now} (was {before[name]})" for name, now in versions().items() if before.get(name, now) != now
         ]
 
     def check(self) -> None:
-        """Raise if the folder is no longer there, before anything is written."""
+        """Raise if the folder is gone, before anything is written."""
         self._lock.check()
 
     def sweep(self) -> None:
-        """Remove what writers that were killed have left behind."""
+        """Remove incomplete files of killed writers."""
         for folder in (self.path, self.checkpoints):
             for leftover in folder.glob(PARTIAL):
                 leftover.unlink(missing_ok=True)
@@ -127,7 +129,7 @@ class RunFolder:
 
 @contextmanager
 def locked_run(path: str | Path) -> Iterator[RunFolder]:
-    """Make a run folder, or open one; no other process can, meanwhile."""
+    """Create or open a run folder and lock it against other processes."""
     path = Path(path)
     _check_ours(path)
     try:
@@ -142,7 +144,7 @@ def locked_run(path: str | Path) -> Iterator[RunFolder]:
 
 
 def _check_ours(path: Path) -> None:
-    """Refuse a folder that holds something else than a run, or the beginnings of one that was killed early."""
+    """Refuse a folder that holds anything but a run, or the first files of one that was killed early."""
     if not path.exists() or (path / "config.toml").exists():
         return
     if not path.is_dir():
@@ -153,18 +155,32 @@ def _check_ours(path: Path) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of all that bits can depend on."""
+    """Return the versions of everything that the bits of a result depend on."""
     packages = {name: version(name) for name in ("numpy", "scipy", "numba", "h5py")}
     return {"fastspml": __version__, "python": platform.python_version(), "machine": platform.machine(), **packages}
 
 
+def read_versions(folder: Path) -> dict[str, str]:
+    """Return the versions that a run was started with; empty if the file is missing or damaged."""
+    try:
+        found = json.loads((folder / "versions.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return {name: str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+
+
+def first_start(folder: Path) -> dict[str, Any]:
+    """Return the log line of a run's first start; empty if there is none."""
+    return next((line for line in Lines(folder / LOG).read() if line.get("event") == "started"), {})
+
+
 def now() -> str:
-    """Return the time of day for a log."""
+    """Return the time for a log line."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a small file so that it is there whole or not at all."""
+    """Write a small file so that it appears complete or not at all."""
     temporary = path.with_name(f".fastspml-{secrets.token_hex(8)}.partial")
     try:
         with open(temporary, "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""What runs lie in a folder and how far they are, from their small files alone: nothing is loaded or computed."""
+"""List the runs in a folder and their progress, from their small files alone: nothing is loaded or computed."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ from typing import Any
 from fastspml.runs import lock
 from fastspml.runs.config import read_config
 from fastspml.runs.folder import Lines
+from fastspml.runs.history import read_history, read_trials
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A run as it stands: running, stopped (by a signal, or killed), failed or finished."""
+    """The state of a run: running, stopped (by a signal, or killed), failed or finished."""
 
     run: str
     state: str
-    iteration: int
+    iteration: int  # of a stopped or failed run, that of the checkpoint that it resumes from
     n_iters: int
-    best_auc: float | None  # of the looks at hidden nodes
-    auc: float | None  # of the last look
+    best_auc: float | None  # of all evaluations on hidden nodes, or of all settings that select tried
+    auc: float | None  # of the last evaluation
     elapsed_s: float
-    left_s: float | None  # at the pace so far; None if it is not known yet, or nothing is left
+    left_s: float | None  # at the pace so far; None if it is not known, or the run is finished
+    auc_of: str | None = None  # what the AUC was measured on: "hidden nodes" or "cross-validation"
     host: str | None = None  # where it is running
     pid: int | None = None
     reason: str | None = None  # why it failed
 
 
 def find_runs(folder: str | Path) -> list[Path]:
-    """Return the run folders that are this folder or lie below it, by name."""
+    """Return the run folders at or below a folder, sorted by name."""
     if not Path(folder).is_dir():
-        raise NotADirectoryError(f"{folder} is no folder; name one that holds runs.")
+        raise NotADirectoryError(f"{folder} is not a folder; name one that holds runs.")
     return sorted(_runs_below(Path(folder)))
 
 
@@ -45,44 +47,68 @@ def _runs_below(folder: Path) -> Iterator[Path]:
 
 
 def list_run(path: Path) -> Listed:
-    """Return how a run stands."""
+    """Return the state of a run. Damaged lines of its files are skipped."""
     try:
         n_iters = int(read_config(path / "config.toml")["n_iters"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        return Listed(str(path), "failed", 0, 0, None, None, 0.0, None, reason=str(error))
-    history, log = Lines(path / "history.jsonl").read(), Lines(path / "log.jsonl").read()
-    last = history[-1] if history else {"iteration": 0, "elapsed_s": 0.0}
-    iteration, elapsed_s = int(last["iteration"]), float(last["elapsed_s"])
-    aucs = [line["auc"] for line in history if line.get("auc") is not None]
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+        return Listed(str(path), "failed", 0, 0, None, None, 0.0, None, reason=_sentence(error))
+    history, trials = read_history(path), read_trials(path)
     who = lock.holder(path)
-    reason = None
-    if (path / "model.h5").exists():
-        state, iteration, who = "finished", n_iters, None
-    elif who is not None:
-        state = "running"
-    elif log and log[-1]["event"] == "failed":
-        state, reason = "failed", log[-1]["reason"]
-    else:
-        state = "stopped"
+    state, reason = _state(path, who)
+    iteration = history[-1]["iteration"] if history else 0
+    if state == "finished":
+        iteration = n_iters
+    elif state != "running":
+        iteration = _checkpoint_iteration(path)
+        history = [line for line in history if line["iteration"] <= iteration]
+    aucs = [float(line["auc"]) for line in history or trials if "auc" in line]
     return Listed(
         run=str(path),
         state=state,
         iteration=iteration,
         n_iters=n_iters,
         best_auc=max(aucs, default=None),
-        auc=aucs[-1] if aucs else None,
-        elapsed_s=elapsed_s,
+        auc=aucs[-1] if history and aucs else None,
+        elapsed_s=history[-1]["elapsed_s"] if history else 0.0,
         left_s=_left_s(history, n_iters),
-        host=who.get("host") if who else None,
-        pid=who.get("pid") if who else None,
+        auc_of=("hidden nodes" if history else "cross-validation") if aucs else None,
+        host=_text(who, "host") if state == "running" else None,
+        pid=who.get("pid") if who and state == "running" else None,
         reason=reason,
     )
 
 
+def _state(path: Path, who: Mapping[str, Any] | None) -> tuple[str, str | None]:
+    """Return whether a run is finished, running, failed or stopped, and why it failed."""
+    if (path / "model.h5").exists():
+        return "finished", None
+    if who is not None:
+        return "running", None
+    last: dict[str, Any] = next((line for line in reversed(Lines(path / "log.jsonl").read()) if "event" in line), {})
+    if last.get("event") == "failed":
+        return "failed", _text(last, "reason")
+    return "stopped", None
+
+
+def _checkpoint_iteration(path: Path) -> int:
+    """Return the iteration of the newest checkpoint, by its file name; 0 without any."""
+    names = [file.stem for file in (path / "checkpoints").glob("[0-9]*.h5")]
+    return max((int(name) for name in names if name.isdecimal() and len(name) <= 18), default=0)
+
+
 def _left_s(history: Sequence[Mapping[str, Any]], n_iters: int) -> float | None:
-    """Return what the iterations that are left take at the pace since the first line, before which was compiled."""
+    """Return the time for the iterations left, at the pace since the first line, which excludes compilation."""
     if len(history) < 2 or not history[0]["iteration"] < history[-1]["iteration"] < n_iters:
         return None
     n_timed = history[-1]["iteration"] - history[0]["iteration"]
     seconds = history[-1]["elapsed_s"] - history[0]["elapsed_s"]
     return seconds / n_timed * (n_iters - history[-1]["iteration"])
+
+
+def _text(values: Mapping[str, Any] | None, name: str) -> str | None:
+    return str(values[name]) if values and values.get(name) is not None else None
+
+
+def _sentence(error: Exception) -> str:
+    """Return why a configuration cannot be read."""
+    return f"config.toml has no {error}" if isinstance(error, KeyError) else str(error)

@@ -10,21 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.io import file_checksum, read_networks
+from fastspml.io import file_checksum
 from fastspml.network import Network
 from fastspml.runs.checkpoints import Cadence, Checkpoints
-from fastspml.runs.config import new_model, read_config
-from fastspml.runs.folder import Lines, RunFolder, locked_run, now, versions
-from fastspml.runs.looks import Looks, is_quick
+from fastspml.runs.config import new_model
+from fastspml.runs.evaluations import Evaluations, is_quick
+from fastspml.runs.folder import RunFolder, first_start, locked_run, now, versions
+from fastspml.runs.history import is_whole, read_history, work_done
+from fastspml.runs.keys import model_keys
+from fastspml.runs.opening import check_networks, name_digests, split
 from fastspml.runs.signals import noted_signals
-from fastspml.selection import Selection, SelectProgress, Trial, select
-from fastspml.splits import split_networks
 from fastspml.training.estimator import Estimator
 from fastspml.training.model_files import load_model, save_model
 from fastspml.training.shards import Runner
 from fastspml.training.state import Progress, ProgressCall
 
-# The history gets a line when this share more time has passed, but at least a second and at most a minute.
+# The history gets a line after another 10% of the time so far, but at least a second and at most a minute.
 LINE_AFTER_SHARE, LEAST_LINE_S, MOST_LINE_S = 0.1, 1.0, 60.0
 
 Event = dict[str, Any]
@@ -38,37 +39,45 @@ def train(
     config: dict[str, Any],
     folder: str | Path,
     progress: ProgressCall | None = None,
-    tell: Callable[[Event], Any] | None = None,
+    notify: Callable[[Event], Any] | None = None,
     runner: Runner | None = None,
 ) -> Estimator:
-    """Train as configured and leave the model in the folder; a run that was stopped or killed is resumed.
+    """Train as configured and save the model in the folder; resume a run that was stopped or killed.
 
     Parameters
     ----------
     config : dict
-        As `resolve` returns it. A folder that holds a run with another one is refused.
+        As `resolve` returns it. A folder that holds a run with another configuration is refused.
     folder : str or path
     progress : callable, optional
         Called with a `Progress` between chunks.
-    tell : callable, optional
-        Called with every event of the log; what a user should read is its ``message``.
+    notify : callable, optional
+        Called with every event of the log, and with an event ``evaluation`` for every evaluation. The ``message`` of
+        an event is for users to read.
     runner : optional
         That of `Estimator.fit`: a cluster, for example.
 
-    Raises Stopped when SIGTERM, SIGINT or SIGUSR1 asked for it: the state is in the folder then. A run that is
-    finished is not trained again.
+    Returns
+    -------
+    SPML or MTSPML
+        Of a finished run, the model in the folder, without training again.
+
+    Raises
+    ------
+    Stopped
+        If SIGTERM, SIGINT or SIGUSR1 arrived. The state is saved in the folder.
     """
     with noted_signals() as caught, locked_run(folder) as run:
         if not run.is_new:
             run.check_same(config)
         if run.is_finished:
-            Checkpoints(run.checkpoints, 1).remove()  # it may have been killed before it came to that
-            if tell is not None:
-                tell(
-                    {"time": now(), "event": "finished", "message": f"{folder} is finished already; nothing was done."}
-                )
+            if Path(config["networks"]).exists():
+                check_networks(run.path, config["networks"])
+            Checkpoints(run.checkpoints, 1).remove()  # the run may have been killed before it removed them
+            if notify is not None:
+                notify({"time": now(), "event": "finished", "message": f"{folder} is already finished; nothing to do."})
             return load_model(run.model)
-        session = _Session(run, config, caught, progress, tell, runner)
+        session = _Session(run, config, caught, progress, notify, runner)
         try:
             return session.train()
         except Stopped:
@@ -79,7 +88,7 @@ def train(
 
 
 class _Session:
-    """One process's work on a run, from its start or last checkpoint on."""
+    """The work of one process on a run, from the start or the last checkpoint."""
 
     def __init__(
         self,
@@ -87,14 +96,14 @@ class _Session:
         config: dict[str, Any],
         caught: list[str],
         progress: ProgressCall | None,
-        tell: Callable[[Event], Any] | None,
+        notify: Callable[[Event], Any] | None,
         runner: Runner | None,
     ) -> None:
         self.run, self.config, self.caught = run, config, caught
-        self.progress, self.tell, self.runner = progress, tell, runner
+        self.progress, self.notify, self.runner = progress, notify, runner
         self.checkpoints = Checkpoints(run.checkpoints, config["keep_checkpoints"])
-        self.saving, self.looking = Cadence(), Cadence(compiles=True)
-        self.before_s = 0.0  # what earlier sessions took for what is kept of them
+        self.saving, self.evaluating = Cadence(), Cadence(compiles=True)
+        self.before_s = 0.0  # time of earlier sessions, up to the checkpoint
         self.last_work: Mapping[str, int] = {}
         self.last_saved = 0
         self.last_record: Progress | None = None
@@ -102,102 +111,130 @@ class _Session:
 
     def train(self) -> Estimator:
         """Load, train until the end or a signal, and save."""
-        self._check_asked()
+        self._stop_if_signalled()
         self._check_networks()
         restored = self._restored()
         networks, training, hidden = split(self.config)
-        self._check_asked()
-        self.looks = Looks(networks, training, hidden, self.config["auc_nodes"], self.config["seed"])
+        self._stop_if_signalled()
+        self.evaluations = Evaluations(networks, training, hidden, self.config["auc_nodes"], self.config["seed"])
         sizes = [network.n_nodes for network in networks]
-        del networks  # hidden nodes are needed no longer, but for the sample that is looked at
+        start = start_event(self.config, networks, 0 if restored is None else restored.state_.iteration)
+        del networks  # from here on only the sample of hidden nodes is needed
         if restored is None:
             self.model = new_model(self.config)
+            _record_nodes(self.model, sizes, hidden)
             prepared = self.model.prepare(training)
             rest = self.model.stages(prepared, [self.model.n_iters], self._between_chunks, self.runner)
-            self._begin(0)
+            self._begin(start)
             for _ in rest:
                 pass
         else:
             self.model = restored
-            self._begin(restored.state_.iteration)
+            self._check_nodes(sizes, hidden)
+            self._begin(start)
             self.model.resume(training, self._between_chunks, self.runner)
         if self.last_record is not None:
-            self._write_line(self.last_record, looks=True)
+            self._write_line(self.last_record, evaluates=True)
         self.run.check()
-        leave_model(self.run, self.model, sizes, hidden)
+        save_result(self.run, self.model, sizes, hidden)
         self._log("finished", iteration=self.model.n_iters_, **self._costs())
         self.checkpoints.remove()
         return self.model
 
     def _check_networks(self) -> None:
         """Refuse to resume with other networks than the run was started with."""
-        self.networks_checksum = file_checksum(self.config["networks"])
-        begun_with = [line["networks"] for line in self.run.log.read() if line.get("event") == "started"]
-        if begun_with and begun_with[0] != self.networks_checksum:
+        checksum, start = file_checksum(self.config["networks"]), first_start(self.run.path)
+        if start and start.get("networks") != checksum:
             raise ValueError(
-                f"{self.config['networks']} has changed since the run in {self.run.path} was begun; "
+                f"{self.config['networks']} has changed since the run in {self.run.path} was started; "
                 "restore it, or name another folder."
             )
 
     def _restored(self) -> Estimator | None:
-        """Return the model of the newest good checkpoint, if there is one, and forget the history after it."""
+        """Return the model of the newest undamaged checkpoint, if any, and drop the history after it."""
         model = None if self.run.is_new else self.checkpoints.newest(lambda text: self._log("warning", text))
-        iteration = 0 if model is None else model.state_.iteration
-        if not self.run.is_new:
-            lines = self.run.history.keep(lambda line: line["iteration"] <= iteration)
-            self.before_s = lines[-1]["elapsed_s"] if lines else 0.0
+        iteration = 0
         if model is not None:
+            self._check_params(model)
+            iteration = model.state_.iteration
             model.set_params(n_threads=self.config["n_threads"])
             self.last_work, self.last_saved = dict(model.state_.work), iteration
+        if not self.run.is_new:
+            self.run.history.keep(lambda line: is_whole(line) and line["iteration"] <= iteration)
+            self.before_s = max((line["elapsed_s"] for line in read_history(self.run.path)), default=0.0)
         return model
 
-    def _begin(self, iteration: int) -> None:
-        """Write down that training begins, now that all that could be wrong beforehand is not."""
+    def _check_params(self, restored: Estimator) -> None:
+        """Refuse the checkpoint of a run with other parameters."""
+        expected, keys = new_model(self.config), model_keys(self.config["model"])
+        differing = [] if type(restored) is type(expected) else ["model"]
+        if not differing:
+            found = restored.get_params()
+            differing = [
+                name
+                for name, value in expected.get_params().items()
+                if not keys[name].may_change and not np.array_equal(found[name], value)
+            ]
+        if differing:
+            self._refuse_checkpoint(f"{', '.join(differing)} differ{'s' if len(differing) == 1 else ''}")
+
+    def _check_nodes(self, sizes: list[int], hidden: list[np.ndarray] | None) -> None:
+        """Refuse the checkpoint of a run that hid other nodes, as far as it records them."""
+        if not hasattr(self.model, "n_nodes_"):  # written by an earlier version
+            return
+        before = getattr(self.model, "hidden_nodes_", None)
+        is_same = (before is None) == (hidden is None) and self.model.n_nodes_ == sizes
+        if is_same and before is not None and hidden is not None:
+            is_same = all(np.array_equal(*pair) for pair in zip(before, hidden, strict=True))
+        if not is_same:
+            self._refuse_checkpoint("other nodes are hidden")
+
+    def _refuse_checkpoint(self, reason: str) -> None:
+        raise ValueError(
+            f"the newest checkpoint in {self.run.checkpoints} is of another run: {reason}; "
+            "remove it to resume from the one before it."
+        )
+
+    def _begin(self, start: Event) -> None:
+        """Record the start of training, after everything that could fail beforehand."""
         changed = [] if self.run.is_new else self.run.changed_versions()
         self.run.describe(self.config)
         if changed:
             self._log(
-                "warning", f"the run was begun with other versions, so its bits may differ: {', '.join(changed)}."
+                "warning", f"the run was started with other versions, so its bits may differ: {', '.join(changed)}."
             )
-        values = {
-            "iteration": iteration,
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "n_threads": self.config["n_threads"],
-            "networks": self.networks_checksum,
-            "versions": versions(),
-        }
-        message = f"resuming after iteration {iteration:,} of {self.config['n_iters']:,}" if iteration else None
-        self._log("started", message, **values)
+        if start["iteration"]:
+            start["message"] = f"resuming after iteration {start['iteration']:,} of {self.config['n_iters']:,}"
+        self._write_event(start)
 
-    def _check_asked(self) -> None:
-        """Stop before training if a signal came while all was loaded."""
+    def _stop_if_signalled(self) -> None:
+        """Stop before training if a signal arrived while files were loaded."""
         if self.caught:
             message = f"stopped by {self.caught[0]} before training; rerun the same command to resume."
             self._log("stopped", message, signal=self.caught[0])
             raise Stopped(message)
 
     def _between_chunks(self, record: Progress) -> None:
-        """Show, look, write down and save what is due; stop here if a signal asked for it."""
+        """Show, evaluate, record and save what is due; stop here if a signal arrived."""
         if self.progress is not None:
             self.progress(record)
         self.last_record = record
-        if record.iteration == record.n_iters:  # the end is written down by `train`
+        if record.iteration == record.n_iters:  # `train` records the end
             return
         if self.caught:
             if record.iteration > self.last_saved:
-                self._write_line(record, looks=False)
+                self._write_line(record, evaluates=False)
                 self._save(record.iteration)
             self._stop(record)
-        if len(record.violations) == 0:  # called while a shard is awaited: no iteration since the last call
+        if len(record.violations) == 0:  # called while waiting for a shard: no iteration since the last call
             return
         interval_s = min(MOST_LINE_S, max(LEAST_LINE_S, LINE_AFTER_SHARE * (self.before_s + record.elapsed_s)))
         saves = self._is_checkpoint_due(record.iteration)
-        if self.looking.is_due(interval_s):
-            with self.looking.timed():
-                self._write_line(record, looks=is_quick(self.model))
+        if self.evaluating.is_due(interval_s):
+            with self.evaluating.timed():
+                self._write_line(record, evaluates=is_quick(self.model))
         elif saves:
-            self._write_line(record, looks=False)
+            self._write_line(record, evaluates=False)
         if saves:
             self._save(record.iteration)
 
@@ -206,19 +243,21 @@ class _Session:
         by_iterations = every > 0 and iteration // every > self.last_saved // every
         return by_iterations or (minutes > 0 and self.saving.is_due(60.0 * minutes))
 
-    def _write_line(self, record: Progress, looks: bool) -> None:
-        new = {name: count - self.last_work.get(name, 0) for name, count in record.work.items()}
+    def _write_line(self, record: Progress, evaluates: bool) -> None:
+        done, before = work_done(record.work), work_done(self.last_work)
+        n_evaluated, n_violated = (done[name] - before.get(name, 0) for name in ("evaluated", "violated"))
         line = {
             "iteration": record.iteration,
             "elapsed_s": round(self.before_s + record.elapsed_s, 3),
-            "violated_share": new["violated"] / new["judged"],  # since the line before
-            **record.work,
+            "violated_share": n_violated / n_evaluated,  # since the line before
+            **done,
         }
-        if looks:
-            line |= self.looks.at(self.model)
+        found = self.evaluations.evaluate(self.model) if evaluates else {}
         self.run.check()
-        self.run.history.append(line)
+        self.run.history.append(line | found)
         self.last_work = record.work
+        if found and self.notify is not None:
+            self.notify({"time": now(), "event": "evaluation", "iteration": record.iteration, **found})
 
     def _save(self, iteration: int) -> None:
         with self.saving.timed():
@@ -228,7 +267,7 @@ class _Session:
         self._log("checkpoint", iteration=iteration, **self._costs())
 
     def _stop(self, record: Progress) -> None:
-        """Leave training by an exception: returning True would let it make metrics first, which can take long."""
+        """Leave training by an exception; returning True would compute metrics first, which can take long."""
         iteration, signal = record.iteration, self.caught[0]
         where = f"after iteration {iteration:,} of {record.n_iters:,}"
         message = f"stopped by {signal} {where}; rerun the same command to resume."
@@ -236,100 +275,51 @@ class _Session:
         raise Stopped(message)
 
     def note_failure(self, error: BaseException) -> None:
-        """Write down why a run ended, if there is a run and its folder can still be written to."""
+        """Record why a run failed, if there is a run and its folder can still be written to."""
         if not self.run.is_new:
             try:
                 self.run.check()
                 reason = " ".join(str(error).split()) or type(error).__name__
                 self.run.log.append({"time": now(), "event": "failed", "reason": reason})
             except OSError:
-                pass  # the error itself is what the user has to hear of
+                pass  # the first error is the one to report
 
     def _costs(self) -> dict[str, Any]:
-        """Return what saving and looking have cost this process so far."""
-        return {"saving_s": round(self.saving.total_s, 4), "looking_s": round(self.looking.total_s, 4)}
+        """Return the time that this process has spent on saving and evaluating."""
+        return {"saving_s": round(self.saving.total_s, 4), "evaluating_s": round(self.evaluating.total_s, 4)}
 
     def _log(self, event: str, message: str | None = None, **values: Any) -> None:
-        line = {"time": now(), "event": event, **({"message": message} if message else {}), **values}
+        self._write_event({"time": now(), "event": event, **({"message": message} if message else {}), **values})
+
+    def _write_event(self, line: Event) -> None:
         if not self.run.is_new:
             self.run.log.append(line)
-        if self.tell is not None:
-            self.tell(line)
+        if self.notify is not None:
+            self.notify(line)
 
 
-def select_and_train(
-    config: dict[str, Any],
-    folder: str | Path,
-    grid: Mapping[str, Sequence[Any]] | None = None,
-    progress: Callable[[SelectProgress], Any] | None = None,
-    **options: Any,
-) -> Selection:
-    """Choose parameters by cross-validation over the nodes that are not hidden, and leave the run that has the best.
-
-    The configuration gives what the grid does not name; options are those of `select`. Every setting that is done is
-    a line of selection.jsonl at once. A signal (SIGTERM, SIGINT, SIGUSR1) stops the search: the best of what is done
-    is taken.
-    """
-    with noted_signals() as caught, locked_run(folder) as run:
-        if not run.is_new:
-            raise FileExistsError(f"{folder} is not empty: it holds a run; name a new folder.")
-        networks, training, hidden = split(config)
-        tried = Lines(run.path / "selection.jsonl")
-
-        def between_fits(record: SelectProgress) -> bool:
-            for trial in record.finished:
-                tried.append(_described(trial))
-            if progress is not None:
-                progress(record)
-            return bool(caught)
-
-        selection = select(new_model(config), training, grid, progress=between_fits, **options)
-        run.describe(config | selection.best_params_)
-        leave_model(run, selection.best_estimator_, [network.n_nodes for network in networks], hidden)
-        Checkpoints(run.checkpoints, 1).remove()
-    return selection
+def start_event(config: Mapping[str, Any], networks: Sequence[Network], iteration: int) -> Event:
+    """Return the log line of a start: where and on what a process trains."""
+    return {
+        "time": now(),
+        "event": "started",
+        "iteration": iteration,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "n_threads": config["n_threads"],
+        "networks": file_checksum(config["networks"]),
+        "node_names": name_digests(networks),
+        "versions": versions(),
+    }
 
 
-def _described(trial: Trial) -> dict[str, Any]:
-    values = {"auc": trial.auc, "standard_error": trial.standard_error, "fold_aucs": trial.fold_aucs}
-    return {**trial.params, **values, "seconds": round(trial.seconds, 3)}
-
-
-def split(config: Mapping[str, Any]) -> tuple[list[Network], list[Network], list[np.ndarray] | None]:
-    """Return all networks, those that may be trained on, and the nodes that are hidden, if any are."""
-    networks = load_networks(config)
-    if not config["test_size"]:
-        return networks, networks, None
-    splits = split_networks(networks, config["test_size"], config["split_seed"])
-    return networks, [part.train for part in splits], [part.test_nodes for part in splits]
-
-
-def leave_model(run: RunFolder, model: Any, sizes: list[int], hidden: list[np.ndarray] | None) -> None:
-    """Save the result of a run, with the numbers of nodes of all networks and those that it has not seen."""
-    model.n_nodes_ = sizes
-    if hidden is not None:
-        model.hidden_nodes_ = hidden
+def save_result(run: RunFolder, model: Any, sizes: list[int], hidden: list[np.ndarray] | None) -> None:
+    """Save the model of a run, with the number of nodes of every network and the positions of hidden nodes."""
+    _record_nodes(model, sizes, hidden)
     save_model(run.model, model)
 
 
-def load_networks(config: Mapping[str, Any]) -> list[Network]:
-    """Return the networks of a configuration, as they were trained and are evaluated on."""
-    networks = read_networks(config["networks"], mapped=config.get("mapped", False))  # older runs do not say
-    return [network.undirected() for network in networks] if config["undirected"] else networks
-
-
-def open_run(path: str | Path) -> tuple[Any, dict[str, Any] | None]:
-    """Return the model of a run folder and its configuration, or of a model file and None."""
-    path = Path(path)
-    if not path.is_dir():
-        return load_model(path), None
-    if not (path / "model.h5").exists():
-        raise FileNotFoundError(f"{path} holds no finished model; fastspml train -o {path} makes or resumes one.")
-    return load_model(path / "model.h5"), read_config(path / "config.toml")
-
-
-def networks_of(path: str | None, config: Mapping[str, Any] | None) -> list[Network]:
-    """Return the networks in a file, or those of a run's configuration; the run decides whether links run both ways."""
-    if path is None and config is None:
-        raise ValueError("a model file does not know its networks; give --networks FILE.")
-    return load_networks({"undirected": False, **(config or {}), **({"networks": path} if path else {})})
+def _record_nodes(model: Any, sizes: list[int], hidden: list[np.ndarray] | None) -> None:
+    model.n_nodes_ = sizes
+    if hidden is not None:
+        model.hidden_nodes_ = hidden

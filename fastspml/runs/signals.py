@@ -1,4 +1,4 @@
-"""Signals that ask a run to stop: SIGTERM, SIGINT (Ctrl-C) and SIGUSR1, which schedulers send before time is up."""
+"""Signals that stop a run: SIGTERM, SIGINT (Ctrl-C), and SIGUSR1, which schedulers send before a time limit."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
-_noting: list[list[str]] = []  # one list while signals are noted, so that the command line can begin early
+_active: list[
+    list[str]
+] = []  # the list of signals that is being filled, if any, so that the command line can start early
 
 
 @contextmanager
-def noted_signals() -> Iterator[list[str]]:
-    """Give a list of the signals that came. A handler only notes; a second SIGINT is a KeyboardInterrupt at once."""
-    caught: list[str] = _noting[0] if _noting else []
-    if _noting or threading.current_thread() is not threading.main_thread():  # which alone can hear signals
+def noted_signals(then_ignored: bool = False) -> Iterator[list[str]]:
+    """Give a list that is filled with the names of signals as they arrive.
+
+    Handlers only note; a second SIGINT raises KeyboardInterrupt at once. Afterwards the earlier handlers are restored,
+    or, if ``then_ignored``, signals are ignored: for a process that ends, so that its exit code is its own.
+    """
+    caught: list[str] = _active[0] if _active else []
+    if _active or threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
         yield caught
         return
 
@@ -27,10 +33,10 @@ def noted_signals() -> Iterator[list[str]]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     before = {number: signal.signal(number, note) for number in SIGNALS}
-    _noting.append(caught)
+    _active.append(caught)
     try:
         yield caught
     finally:
-        _noting.clear()
+        _active.clear()
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if then_ignored else handler)

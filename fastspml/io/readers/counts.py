@@ -15,8 +15,8 @@ from fastspml.io.readers.lines import Problems, numbered_lines
 def read_counts(path: str | Path, vocabulary: np.ndarray) -> tuple[list[str], sparse.csr_array, int]:
     """Read nodes and their counts over a known vocabulary.
 
-    A line is either JSON, {"node": "anna", "words": {"chess": 2, "go": 1}}, or text, `anna chess:2 go`, where a word
-    without a count stands once.
+    A line is either JSON, {"id": "anna", "words": {"chess": 2, "go": 1}} (or "node" for "id"), or text,
+    `anna chess:2 go`, where a word without a count counts once.
 
     Returns
     -------
@@ -46,7 +46,8 @@ def read_counts(path: str | Path, vocabulary: np.ndarray) -> tuple[list[str], sp
             else:
                 n_unknown += 1
         names.append(name)
-    problems.check()
+    if problems.n_bad:  # there is no way to skip bad lines here
+        raise ValueError(f"{problems.summary()}; correct the file.")
     counts = sparse.csr_array((values, (rows, columns)), shape=(len(names), len(vocabulary)), dtype=np.float64)
     return names, counts, n_unknown
 
@@ -55,9 +56,10 @@ def _parse(line: str) -> tuple[str, dict[str, float]]:
     if line.lstrip().startswith("{"):
         try:
             record = json.loads(line)
-            return str(record["node"]), {str(word): float(count) for word, count in record["words"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise ValueError('expected JSON like {"node": "anna", "words": {"chess": 2}}') from None
+            name = record["node"] if "node" in record else record["id"]
+            return str(name), {str(word): float(count) for word, count in record["words"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise ValueError('expected JSON like {"id": "anna", "words": {"chess": 2}}') from None
     name, *entries = line.split()
     words: dict[str, float] = {}
     for word, count in map(word_count, entries):

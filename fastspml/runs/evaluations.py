@@ -1,6 +1,6 @@
-"""Looks at a model in training: its objective and the AUC of hidden nodes, on samples of a size that is bounded.
+"""Evaluations of a model in training: its objective and the AUC of hidden nodes, on samples of bounded size.
 
-What a look costs does not depend on the size of the networks. Nothing is chosen by it: it is only written down.
+The cost of an evaluation does not depend on the size of the networks. It chooses nothing and is only recorded.
 """
 
 from __future__ import annotations
@@ -16,13 +16,26 @@ from fastspml.ranking.measures import HiddenLinks
 from fastspml.training.estimator import Estimator
 from fastspml.training.layout import stack
 
-N_TRIPLETS = 2_000  # of a task, for the objective
-MOST_WORDS = 500  # of a full metric that is looked at on the way; projecting a larger one may take minutes
-MOST_CANDIDATES = 20_000  # among which links are ranked; of a larger network, so many nodes are drawn
+N_TRIPLETS = 2_000  # per task, for the objective
+MOST_FEATURES = 500  # of a full metric that is evaluated during training; projecting a larger one may take minutes
+MOST_CANDIDATES = 20_000  # among which links are ranked; of a larger network, this number of nodes is drawn
 
 
-class Looks:
-    """Samples of the networks that a model is looked at on; the same ones at every look, so that looks compare."""
+class Evaluations:
+    """Samples of the networks on which a model is evaluated; all evaluations use the same, so that they compare.
+
+    Parameters
+    ----------
+    networks : sequence of Network
+        With all nodes.
+    training : sequence of Network
+        Without the hidden nodes.
+    hidden : sequence of int arrays, or None
+        Positions of the hidden nodes of each task.
+    n_nodes : int
+        Hidden nodes to sample per task; 0 leaves the AUC out.
+    seed : int
+    """
 
     def __init__(
         self,
@@ -39,11 +52,11 @@ class Looks:
             _hidden_sample(network, nodes, n_nodes, seed) for network, nodes in zip(networks, hidden, strict=True)
         ]  # fmt: skip
 
-    def at(self, model: Estimator) -> dict[str, Any]:
-        """Return the objective, and the mean AUC of the hidden nodes of each task and over tasks if there are any."""
+    def evaluate(self, model: Estimator) -> dict[str, Any]:
+        """Return the objective and, if nodes are hidden, the mean AUC over tasks and the AUC of each task."""
         if getattr(model, "n_iters_", None) != model.state_.iteration:
-            model.set_learned()  # in the middle of a fit there are no metrics, or old ones
-        with np.errstate(all="ignore"):  # a metric that grows without bounds is for the kernels to report
+            model.set_learned()  # during a fit there are no metrics, or old ones
+        with np.errstate(all="ignore"):  # kernels report a metric that is not finite
             values: dict[str, Any] = {"objective": _or_none(self._objective(model))}
         if self._hidden:
             aucs = [links.quality(model.metric_for(q)).means()["auc"] for q, links in enumerate(self._hidden)]
@@ -59,25 +72,25 @@ class Looks:
             metric = model.metric_for(q)
             i, j, l = (metric.attributes(part) for part in rows)
             gaps = metric.gaps(i, j, l)
-            # A pooled objective is a mean over the triplets of all tasks, that of tasks a sum of means.
+            # The objective of SPML is a mean over the triplets of all tasks, that of MT-SPML a sum of means.
             share = self._shares[q] if not model.algorithm(len(model.task_names_)).has_tasks else 1.0
             value += share * float(np.maximum(gaps + model.margin, 0.0).mean())
         return value
 
 
 def is_quick(model: Estimator) -> bool:
-    """Tell whether a look takes little time, so that a signal need not wait for it."""
+    """Return whether an evaluation takes little time, so that a signal need not wait for it."""
     columns = model.state_.columns
-    return columns is None or len(columns) <= MOST_WORDS
+    return columns is None or len(columns) <= MOST_FEATURES
 
 
 def _or_none(value: float) -> float | None:
-    """Return a number as JSON has it."""
+    """Return a number that JSON can represent, or None."""
     return float(value) if np.isfinite(value) else None
 
 
 def _drawn_rows(network: Network, seed: int) -> list[Any]:
-    """Return the attributes of nodes i, j and l of drawn triplets."""
+    """Return the features of the nodes i, j and l of drawn triplets."""
     drawn = np.empty((N_TRIPLETS, 4), dtype=np.int64)
     stacked = stack([network], pooled=True, with_rows=False)
     draws.sample_triplets(stacked, np.uint64(0), np.uint64(seed), np.uint64(0), drawn)  # training starts at 1
@@ -85,7 +98,7 @@ def _drawn_rows(network: Network, seed: int) -> list[Any]:
 
 
 def _hidden_sample(network: Network, hidden: np.ndarray, n_nodes: int, seed: int) -> HiddenLinks:
-    """Return the links of some hidden nodes to all candidates, or to some that are drawn."""
+    """Return the links of sampled hidden nodes to all candidates, or to a sample of them."""
     rng = np.random.default_rng(seed)
     candidates = np.arange(network.n_nodes)
     if len(candidates) > MOST_CANDIDATES:

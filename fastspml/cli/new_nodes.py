@@ -1,0 +1,90 @@
+"""Tasks and nodes that a user names: a task by name or number, unseen nodes by the file that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastspml.cli.output import count, say
+
+HELP = "a file of networks, or word counts as JSON lines or lines of `name word:count ...`"
+
+
+@dataclass(frozen=True)
+class NewNodes:
+    """Nodes of one file or network: their names, and their features in a form that metrics take.
+
+    ``position`` is that of their network in its file; `has_names` tells names from mere positions.
+    """
+
+    names: list[str]
+    rows: Any
+    has_names: bool = True
+    position: int = 0
+
+
+def read_new_nodes(path: str, model: Any) -> list[NewNodes]:
+    """Return the nodes of a file, over the vocabulary of a model; of a file of networks, those of every network.
+
+    A named node that is in several networks is taken once. Words that the model does not know are left out, and
+    counted on standard error.
+    """
+    from fastspml.ranking.measures import metric_of
+
+    vocabulary = metric_of(model).vocabulary
+    if Path(path).suffix in (".h5", ".h5ad", ".hdf5"):
+        return _of_networks(path, vocabulary)
+    from fastspml.io.readers.counts import read_counts
+
+    if vocabulary is None:
+        raise ValueError("the model has no vocabulary to match words with; give a file of networks instead.")
+    names, rows, n_unknown = read_counts(path, vocabulary)
+    _say_unknown(n_unknown)
+    return [NewNodes(names, rows)]
+
+
+def _of_networks(path: str, vocabulary: Any) -> list[NewNodes]:
+    import numpy as np
+
+    from fastspml.io import read_networks
+    from fastspml.vocabulary import align_vocabulary
+
+    groups, seen, n_unknown = [], set(), 0
+    for position, network in enumerate(read_networks(path)):
+        names = [str(name) for name in network.nodes.tolist()]
+        if network.has_node_names:
+            new = [i for i, name in enumerate(names) if name not in seen]
+            seen |= set(names)
+            network, names = network.subset(new), [names[i] for i in new]
+        if vocabulary is not None and not (
+            network.vocabulary is not None and np.array_equal(network.vocabulary, vocabulary)
+        ):
+            network, n_left_out = align_vocabulary(network, vocabulary)
+            n_unknown += n_left_out
+        if names:
+            groups.append(NewNodes(names, network, network.has_node_names, position))
+    _say_unknown(n_unknown)
+    return groups
+
+
+def _say_unknown(n_unknown: int) -> None:
+    if n_unknown:
+        say(f"{count(n_unknown, 'word')} that the model does not know {'was' if n_unknown == 1 else 'were'} left out")
+
+
+def task_position(text: str | None, names: Sequence[str], also: str = "") -> int:
+    """Return the position of a task that was given by name or number; without a text, that of the only task.
+
+    ``also`` is what the option allows besides a task, for the error.
+    """
+    if text is None:
+        if len(names) == 1:
+            return 0
+        raise ValueError(f"there are {len(names)} tasks; give --task with one of {', '.join(names)}{also}.")
+    if text in names:
+        return list(names).index(text)
+    if text.isdecimal() and len(text) < 10 and int(text) < len(names):
+        return int(text)
+    raise ValueError(f"there is no task {text!r}; the tasks are {', '.join(names)}{also}.")

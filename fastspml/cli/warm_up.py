@@ -1,0 +1,75 @@
+"""Compile all kernels and keep them on disk, so that later commands start at once. Without it, kernels are compiled
+when they are first used, which takes half a minute or more."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from fastspml.cli.output import duration, printable, say
+
+EXAMPLE = """\
+fastspml warm-up
+NUMBA_CACHE_DIR=/var/cache/fastspml fastspml warm-up"""
+
+NO_CACHE = (
+    "compiled kernels could not be kept, because no cache folder can be written; every process compiles again. "
+    "Set the environment variable NUMBA_CACHE_DIR to a folder that can be written."
+)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add no arguments: there are none."""
+
+
+def run(options: argparse.Namespace) -> None:
+    """Fit, evaluate and predict on tiny networks with every form of metric and type of number."""
+    import itertools
+
+    import numpy as np
+
+    from fastspml.training.mtspml import MTSPML
+    from fastspml.training.spml import SPML
+
+    started = time.perf_counter()
+    cases = list(itertools.product((np.float32, np.float64), ("diagonal", "full", "factored"), (SPML, MTSPML)))
+    for number, (dtype, form, model) in enumerate(cases, 1):
+        say(f"{number} of {len(cases)}: {model.__name__}, {form} metric, {np.dtype(dtype).name}")
+        _use(model, form, _networks(dtype))
+    folder = cache_folder()
+    if folder is not None:  # otherwise the end of the command says what to do
+        print(
+            f"all kernels are compiled ({duration(time.perf_counter() - started)}); "
+            f"they are kept in {printable(folder)}"
+        )
+
+
+def cache_folder() -> str | None:
+    """Return the folder in which compiled kernels are kept; None if there is none that can be written."""
+    from fastspml.kernels import draws
+
+    stats = getattr(draws.sample_triplets, "stats", None)
+    return getattr(stats, "cache_path", None)
+
+
+def _networks(dtype: Any) -> list[Any]:
+    from fastspml.synthetic import synthetic_networks
+
+    networks = synthetic_networks(n_tasks=2, n_nodes=60, n_features=40, words_per_node=6, links_per_node=3)
+    return [network.replace(features=network.features.astype(dtype)) for network in networks]
+
+
+def _use(kind: Any, form: str, networks: list[Any]) -> None:
+    """Call everything that runs kernels for a model."""
+    from fastspml.ranking.index import LinkIndex, connect
+    from fastspml.ranking.measures import link_quality, metric_of
+
+    for shards, score in ((1, "distance"), (2, "similarity")):
+        model = kind(metric=form, n_iters=200, shards=shards, score=score, average=form != "factored").fit(networks)
+        model.objective(networks)
+        model.objective(networks, n_triplets=10)
+        metric = metric_of(model, 0)
+        link_quality(metric, networks[0], [0, 1])
+        LinkIndex(metric, networks[0]).query(networks[0].features[[0, 1]], k=2)
+        connect(metric, networks[0], k=2)

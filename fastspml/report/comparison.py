@@ -1,0 +1,40 @@
+"""Comparison of methods on the same hidden nodes: mean AUC, and paired differences with their standard errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def mean_over_tasks(values: Sequence[float]) -> float:
+    """Return the mean of the values that are defined; nan if there is none."""
+    known = [value for value in values if not np.isnan(value)]
+    return sum(known) / len(known) if known else float("nan")
+
+
+def paired_difference(ours: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> tuple[float, float]:
+    """Return how much larger the mean AUC of ours is than that of another method, and the standard error of that.
+
+    Both methods are measured on the same nodes, so differences are taken node by node: their mean over the nodes of a
+    task, then over tasks, and the standard error that follows from their variances within tasks.
+
+    Parameters
+    ----------
+    ours, other : sequence of arrays, one per task
+        AUC of every node; nan where it is undefined.
+
+    Returns
+    -------
+    difference, error : float
+        nan if there is no task, or no task with two nodes, to take them from.
+    """
+    means, variances = [], []
+    for one, two in zip(ours, other, strict=True):
+        gaps = np.asarray(one, dtype=np.float64) - np.asarray(two, dtype=np.float64)
+        gaps = gaps[~np.isnan(gaps)]
+        if len(gaps):
+            means.append(float(gaps.mean()))
+            variances.append(float(gaps.var(ddof=1)) / len(gaps) if len(gaps) > 1 else float("nan"))
+    error = float(np.sqrt(sum(variances)) / len(variances)) if variances else float("nan")
+    return mean_over_tasks(means), error

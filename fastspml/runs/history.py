@@ -1,0 +1,51 @@
+"""Lines of a run's history: how far training was, how long it took, and what evaluations found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fastspml.runs.folder import Lines
+
+FILE = "history.jsonl"
+LARGEST = 1e300  # anything beyond is no time, count or measure
+OLD_NAMES = {"judged": "evaluated"}  # in lines that earlier versions wrote
+
+
+def work_done(work: Mapping[str, int]) -> dict[str, int]:
+    """Return counters of work under their names in the history: evaluated and violated triplets, and so on."""
+    return {OLD_NAMES.get(name, name): count for name, count in work.items()}
+
+
+def read_history(folder: str | Path) -> list[dict[str, Any]]:
+    """Return the lines of a run's history that are whole, under today's names; any other line is skipped.
+
+    Every line has ``iteration``, a whole number, and ``elapsed_s``, a number; ``objective``, ``auc`` and
+    ``violated_share`` are numbers where a line has them.
+    """
+    lines = []
+    for line in Lines(Path(folder) / FILE).read():
+        if not is_whole(line):
+            continue
+        kept = {OLD_NAMES.get(name, name): value for name, value in line.items()}
+        for name in ("objective", "auc", "violated_share"):
+            if not _is_number(kept.get(name)):
+                kept.pop(name, None)
+        lines.append(kept | {"elapsed_s": float(line["elapsed_s"])})
+    return lines
+
+
+def is_whole(line: Mapping[str, Any]) -> bool:
+    """Return whether a line has an iteration and a time."""
+    iteration = line.get("iteration")
+    return _is_number(iteration) and isinstance(iteration, int) and iteration >= 0 and _is_number(line.get("elapsed_s"))
+
+
+def read_trials(folder: str | Path) -> list[dict[str, Any]]:
+    """Return the settings that `fastspml select` tried in a folder, those with an AUC."""
+    return [line for line in Lines(Path(folder) / "selection.jsonl").read() if _is_number(line.get("auc"))]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < LARGEST

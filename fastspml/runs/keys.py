@@ -1,0 +1,175 @@
+"""The one table of configuration keys: defaults, help and checks; flags and the commented example are made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fastspml.training.estimator import Estimator
+
+MODELS = ("MTSPML", "SPML")
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a configuration.
+
+    Parameters
+    ----------
+    name : str
+    default : object
+    help : str
+        What it sets, for ``--help`` and for the comments of the example.
+    may_change : bool
+        Whether a resumed run may have another value: no bit of the result depends on it.
+    models : tuple of str
+        The kinds of model that take it.
+    """
+
+    name: str
+    default: Any
+    help: str
+    may_change: bool
+    models: tuple[str, ...] = MODELS
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether the key is true or false, so that its flag needs no value."""
+        return isinstance(self.default, bool)
+
+
+# ---- checks of values that nothing else checks ----------------------------------------------------------------------
+
+
+def _file(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be the name of a file, got {value!r}.")
+    if not value:
+        raise ValueError(f"no {name} were named; set {name} in the configuration or give --{name} FILE.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} must be a file name in UTF-8, got {value!r}; rename the file.") from None
+
+
+def _switch(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be true or false, got {value!r}.")
+
+
+def _number_from_zero(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        raise ValueError(f"{name} must be a number from 0, got {value!r}.")
+
+
+def _integer_from(least: int) -> Callable[[str, Any], None]:
+    def check(name: str, value: Any) -> None:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(f"{name} must be an integer from {least}, got {value!r}.")
+
+    return check
+
+
+def _later(name: str, value: Any) -> None:
+    """Leave the check to the function that takes the value."""
+
+
+def _key(default: Any, help: str, check: Callable[[str, Any], None], may_change: bool = False) -> Any:
+    return field(default=default, metadata={"help": help, "check": check, "may_change": may_change})
+
+
+# ---- the table ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunKeys:
+    """The keys of a configuration besides the parameters of the model."""
+
+    networks: str = _key("", "file of networks to train on, made by fastspml import", _file)
+    mapped: bool = _key(False, "leave features and links in that file: for networks larger than memory", _switch, True)
+    model: str = _key("MTSPML", "MTSPML: a common metric and one per task; SPML: one metric for all tasks", _later)
+    undirected: bool = _key(False, "make every link run both ways before training", _switch)
+    test_size: float = _key(0.2, "share of the nodes to hide, for fastspml evaluate; 0 trains on all", _later)
+    split_seed: int = _key(0, "seed of the choice of hidden nodes", _later)
+    checkpoint_minutes: float = _key(
+        5.0, "minutes between checkpoints, which take at most 2% of the time; 0: none by time", _number_from_zero, True
+    )
+    checkpoint_iters: int = _key(0, "iterations between checkpoints; 0: none by iterations", _integer_from(0), True)
+    keep_checkpoints: int = _key(2, "number of checkpoints to keep", _integer_from(1), True)
+    auc_nodes: int = _key(
+        200, "hidden nodes per task for the AUC in the history, which chooses nothing; 0: none", _integer_from(0), True
+    )
+
+
+# Help for parameters of a model whose dataclass field has no metadata={"help": ...}.
+PARAMETER_HELP = {
+    "metric": "factored learns which words mean the same, diagonal weighs words, full is for few words",
+    "score": "what ranks candidates: distance, or similarity, which ignores a candidate's own length",
+    "rank": "number of factors of a factored metric",
+    "step": "step size of a factored metric; a smaller one needs more iterations",
+    "reg": "weight of the regulariser",
+    "prior": "what the metric is pulled to: zero or identity",
+    "common_reg": "weight of the common metric's regulariser, which pulls it to the identity",
+    "task_reg": "weight of the tasks' regularisers, which pull to zero; a number, or a list with one per task",
+    "project": "each projects common and task metrics separately, as in the paper; combined only their sums",
+    "margin": "by how much a non-neighbour has to be farther than a neighbour",
+    "n_iters": "number of iterations",
+    "batch_size": "triplets drawn per iteration and task",
+    "projection": "when to project: end, every, never, or a number of iterations",
+    "average": "return the mean of all iterates",
+    "weighting": "how the model weights plain counts: tfidf, none, binary, l1 or l2",
+    "seed": "seed of the draws; the same seed gives the same metric, bit for bit, on any number of threads",
+    "shards": "parts of the fit that run in parallel on threads or a cluster; use 8 per thread or worker",
+    "n_threads": "threads that run shards",
+}
+
+
+def run_keys() -> dict[str, Key]:
+    """Return the keys besides the parameters of the model, by name; needs no compiler."""
+    return {
+        part.name: Key(part.name, part.default, part.metadata["help"], part.metadata["may_change"])
+        for part in fields(RunKeys)
+    }
+
+
+def model_keys(model: str) -> dict[str, Key]:
+    """Return the parameters of a kind of model as keys, by name."""
+    declared, keys = model_class(model).__dataclass_fields__, {}
+    for name, default in model_class(model)().get_params().items():
+        metadata = declared[name].metadata if name in declared else {}
+        help_text = metadata.get("help") or PARAMETER_HELP.get(name, "")
+        keys[name] = Key(name, default, help_text, metadata.get("may_change", name == "n_threads"), (model,))
+    return keys
+
+
+def all_keys() -> dict[str, Key]:
+    """Return the keys of all kinds of model, by name."""
+    keys: dict[str, Key] = run_keys()
+    for model in MODELS:
+        for name, key in model_keys(model).items():
+            models = keys[name].models if name in keys else ()
+            keys[name] = Key(name, key.default, key.help, key.may_change, (*models, model))
+    return keys
+
+
+def known_keys(model: str) -> dict[str, Any]:
+    """Return the defaults of all keys of a configuration for a kind of model, by name."""
+    keys = run_keys() | model_keys(model)
+    return {name: key.default for name, key in keys.items()} | {"model": model}
+
+
+def check_run_keys(config: dict[str, Any]) -> None:
+    """Refuse values of a configuration that nothing else checks, before a folder is made for them."""
+    for part in fields(RunKeys):
+        part.metadata["check"](part.name, config[part.name])
+
+
+def model_class(model: Any) -> type[Estimator]:
+    """Return the class of a kind of model."""
+    if model not in MODELS:
+        raise ValueError(f"model must be one of {', '.join(MODELS)}; got {model!r}.")
+    import fastspml  # the compiler is loaded when it is needed
+
+    return getattr(fastspml, model)

@@ -1,0 +1,90 @@
+"""Open what a run holds: its model, its configuration, and the networks that it was trained on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fastspml.io import file_checksum, read_networks
+from fastspml.network import Network
+from fastspml.runs.config import read_config
+from fastspml.runs.folder import first_start
+from fastspml.splits import split_networks
+from fastspml.training.model_files import load_model
+
+
+def open_run(path: str | Path) -> tuple[Any, dict[str, Any] | None]:
+    """Return the model and the configuration of a run folder, or the model of a file and None."""
+    path = Path(path)
+    if not path.is_dir():
+        return load_model(path), None
+    if not (path / "model.h5").exists():
+        raise FileNotFoundError(f"{path} holds no finished model; fastspml train -o {path} makes or resumes one.")
+    return load_model(path / "model.h5"), read_config(path / "config.toml")
+
+
+def networks_of(path: str | None, config: Mapping[str, Any] | None) -> list[Network]:
+    """Return the networks in a file, or those of a run's configuration; links run both ways if the run's do."""
+    if path is None and config is None:
+        raise ValueError("a model file does not know its networks; give --networks FILE.")
+    return load_networks({"undirected": False, **(config or {}), **({"networks": path} if path else {})})
+
+
+def load_networks(config: Mapping[str, Any]) -> list[Network]:
+    """Return the networks of a configuration, as they are trained and evaluated on."""
+    networks = read_networks(config["networks"], mapped=config.get("mapped", False))  # older runs have no such key
+    return [network.undirected() for network in networks] if config["undirected"] else networks
+
+
+def split(config: Mapping[str, Any]) -> tuple[list[Network], list[Network], list[np.ndarray] | None]:
+    """Return all networks, the networks to train on, and the positions of hidden nodes, if any are hidden."""
+    networks = load_networks(config)
+    if not config["test_size"]:
+        return networks, networks, None
+    splits = split_networks(networks, config["test_size"], config["split_seed"])
+    return networks, [part.train for part in splits], [part.test_nodes for part in splits]
+
+
+def trained_networks(run: str | Path, path: str | None, config: Mapping[str, Any] | None) -> list[Network]:
+    """Return the networks that a run was trained on, from its own file or from ``path``; refuse any others.
+
+    Hidden nodes are recorded by position, so in other networks they would be nodes that were trained on.
+    """
+    networks = networks_of(path, config)
+    folder = Path(run) if Path(run).is_dir() else Path(run).parent
+    if (folder / "config.toml").exists() and Path(run).name in (folder.name, "model.h5"):
+        check_networks(folder, path or str((config or {})["networks"]), networks)
+    return networks
+
+
+def check_networks(folder: Path, path: str | Path, networks: Sequence[Network] | None = None) -> None:
+    """Refuse a file that does not hold the networks that the run in a folder was started with.
+
+    The checksum of the file decides; of a file with another checksum, the node names of every task, where it has names.
+    """
+    start = first_start(folder)
+    checksum, names = start.get("networks"), start.get("node_names")
+    if checksum is None and not names:  # written by an early version, or trained on a file without a checksum
+        return
+    if checksum is not None and checksum == file_checksum(path):
+        return
+    if names and all(names) and names == name_digests(read_networks(path) if networks is None else networks):
+        return
+    raise ValueError(
+        f"{path} does not hold the networks that the run in {folder} was trained on; restore that file, "
+        "or train a new run on this one."
+    )
+
+
+def name_digests(networks: Sequence[Network]) -> list[str | None]:
+    """Return a digest of the node names of each network, in their order; None for one without names."""
+    return [
+        hashlib.sha256("\0".join(map(str, network.nodes.tolist())).encode(errors="surrogatepass")).hexdigest()[:16]
+        if network.has_node_names
+        else None
+        for network in networks
+    ]

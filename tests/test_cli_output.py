@@ -1,0 +1,190 @@
+"""What commands print: tables within 80 columns, names that cannot act on a terminal or a spreadsheet, progress."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import fastspml as fs
+from fastspml.cli import COMMANDS, main
+from fastspml.cli.output import count, csv_text, print_table, printable
+from fastspml.cli.progress import TrainingProgress
+from fastspml.training.state import Progress
+
+HOSTILE = "\x1b[31mred\x1b[0m\x07\x9b1m\u202ekcab\u2066\r"
+
+
+def run(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def widest(text):
+    return max(map(len, text.splitlines()))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain, é and 漢字", "plain, é and 漢字"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("a\tb\nc", "a\\tb\\nc"),
+        ("\x7f\x9b", "\\x7f\\x9b"),
+        ("\u202eabc\u2069", "\\u202eabc\\u2069"),
+        ("\udcff", "\\udcff"),
+        (5, "5"),
+    ],
+)
+def test_characters_that_act_on_a_terminal_are_escaped(text, expected):
+    assert printable(text) == expected
+
+
+@pytest.mark.parametrize("start", "=+-@")
+def test_a_csv_cell_is_no_formula(start):
+    assert csv_text(f"{start}cmd") == f"'{start}cmd"
+    assert csv_text(f"cmd{start}") == f"cmd{start}"
+
+
+def test_a_number_agrees_with_its_noun():
+    assert [count(n, "task") for n in (0, 1, 2, 1000)] == ["0 tasks", "1 task", "2 tasks", "1,000 tasks"]
+
+
+def test_a_table_that_fits_has_one_line_of_header(capsys):
+    print_table([["a", 1], ["b", 20]], ["name", "most links"])
+    assert capsys.readouterr().out.splitlines() == ["name  most links", "a              1", "b             20"]
+
+
+def test_a_wide_table_stacks_the_words_of_its_header(capsys):
+    print_table([["x", *range(10)]], ["name", *["average precision"] * 10])
+    out = capsys.readouterr().out
+    assert widest(out) > 80 // 2
+    assert len(out.split("\n\n")) == 2
+    assert widest(out) <= 80
+    assert out.splitlines()[0].split() == ["average"] * (len(out.splitlines()[0].split()))
+
+
+def test_a_table_that_is_too_wide_is_printed_in_parts_with_its_first_column(capsys):
+    print_table([["row", *(f"cell{k}-" + "x" * 20 for k in range(5))]], ["first", *(f"column{k}" for k in range(5))])
+    parts = capsys.readouterr().out.split("\n\n")
+    assert len(parts) == 3
+    assert all(part.startswith("first") and "\nrow" in part for part in parts)
+    assert all(widest(part) <= 80 for part in parts)
+
+
+def test_columns_that_belong_together_stay_together(capsys):
+    words = [cell for k in range(6) for cell in (f"word{k}".ljust(14, "x"), "1.5")]
+    print_table([words], [cell for k in range(6) for cell in (f"task{k}", "")], n_repeated=0, n_together=2)
+    parts = capsys.readouterr().out.split("\n\n")
+    assert len(parts) == 2
+    for part in parts:
+        header, row = part.splitlines()
+        assert len(header.split()) * 2 == len(row.split())
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A run whose task, nodes and words have names that act on terminals and spreadsheets."""
+    net = fs.synthetic_networks(n_tasks=1, n_nodes=60, n_features=40, words_per_node=8, links_per_node=4)[0]
+    names = [f"={HOSTILE}{i}" for i in range(60)]
+    network = fs.Network(net.features, net.adjacency, f"@{HOSTILE}", names, [f"{HOSTILE}{f}" for f in range(40)])
+    place = tmp_path_factory.mktemp("hostile")
+    fs.write_networks(place / "nets.h5", network)
+    assert main(["train", "--networks", str(place / "nets.h5"), "--n-iters", "50", "-o", str(place / "run")]) == 0
+    return place
+
+
+@pytest.mark.parametrize("command", ["info nets.h5", "info run", "explain run", "evaluate run", "runs ."])
+def test_escapes_in_names_never_reach_the_terminal(capsys, monkeypatch, hostile, command):
+    monkeypatch.chdir(hostile)
+    code, out, err = run(capsys, *command.split())
+    assert code == 0
+    assert out
+    for text in (out, err):
+        assert not set(text) & set("\x1b\x07\x9b\u202e\u2066\r")
+
+
+def test_escapes_in_names_never_reach_an_error(capsys, monkeypatch, hostile):
+    monkeypatch.chdir(hostile)
+    for arguments in (["explain", "run", HOSTILE, "b"], ["convert", "nets.h5", "x.h5", "--task", HOSTILE]):
+        code, _, err = run(capsys, *arguments)
+        assert code == 1
+        assert not set(err) & set("\x1b\x07\x9b\u202e\u2066\r")
+
+
+def test_predictions_as_csv_are_harmless_and_as_json_exact(capsys, monkeypatch, hostile):
+    monkeypatch.chdir(hostile)
+    code, out, _ = run(capsys, "predict", "run", "nets.h5", "-k", 2)
+    assert code == 0
+    assert not set(out.replace("\r\n", "")) & set("\x1b\x07\x9b\u202e\u2066\r")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert all(row[field][0] == "'" for row in rows for field in ("node", "task", "neighbour"))
+    out = run(capsys, "predict", "run", "nets.h5", "-k", 2, "--json")[1]
+    assert json.loads(out.splitlines()[0])["node"] == f"={HOSTILE}0"
+
+
+def test_ascii_output_does_not_stop_at_an_accent(tmp_path):
+    network = fs.Network(np.eye(6), np.ones((6, 6)) - np.eye(6), "café", vocabulary=[f"mot-é{f}" for f in range(6)])
+    fs.write_networks(tmp_path / "nets.h5", network)
+    fs.save_model(tmp_path / "metric.h5", fs.Metric.identity(6, vocabulary=network.vocabulary))
+    for arguments in (["info", "nets.h5"], ["explain", "metric.h5"]):
+        got = subprocess.run(
+            [sys.executable, "-m", "fastspml", *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONIOENCODING": "ascii"},
+            capture_output=True,
+        )
+        assert got.returncode == 0, got.stderr
+        assert b"\\xe9" in got.stdout
+
+
+def test_help_of_every_command_has_an_example_and_fits(capsys):
+    for command in COMMANDS:
+        _, out, _ = run(capsys, command, "--help")
+        assert f"examples:\n  {'echo' if command == 'predict' else f'fastspml {command}'}" in out
+        assert widest(out) <= 100
+
+
+def test_only_the_module_of_the_command_is_imported():
+    program = (
+        "import sys; from fastspml.cli import main; main(['runs', '--help']); "
+        "print([m for m in sys.modules if m.startswith('fastspml.cli.')])"
+    )
+    got = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert got.stdout.splitlines()[-1] == "['fastspml.cli.output', 'fastspml.cli.runs']"
+
+
+def record(iteration):
+    return Progress(iteration, 100, float(iteration), {}, np.zeros((10, 1)), 0.5)
+
+
+def test_a_line_of_progress_shows_objective_and_auc_and_no_violations(capsys, monkeypatch):
+    monkeypatch.setattr("fastspml.cli.progress.SECONDS_TO_FIRST_LINE", 0.0)
+    show = TrainingProgress("training")
+    show.evaluated({"objective": 0.12345, "auc": 0.8, "task_aucs": [0.8]})
+    show(record(10))
+    err = capsys.readouterr().err
+    assert err == "training: iteration 10 of 100, objective 0.1235, AUC of hidden nodes 0.800, 10 s\n"
+    show.evaluated({"objective": None, "auc": None})
+    show._due = 0.0
+    show(record(20))
+    assert capsys.readouterr().err == "training: iteration 20 of 100, 20 s, about 80 s left\n"
+
+
+def test_a_bar_shows_objective_and_auc(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    show = TrainingProgress("training")
+    show.evaluated({"objective": 0.5, "auc": 0.75})
+    show(record(10))
+    show._bar.refresh()
+    show.close()
+    err = capsys.readouterr().err
+    assert "objective 0.5, AUC of hidden nodes 0.750" in err
+    assert "violated" not in err

@@ -1,0 +1,195 @@
+"""Predict, explain and evaluate as a user meets them: tasks and nodes by name, unseen nodes from files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+import fastspml as fs
+from fastspml.cli import main
+
+VOCABULARY = [f"word{f}" for f in range(50)]
+
+
+def run(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def make_file(path, names):
+    """Write tasks over one vocabulary, with named nodes."""
+    nets = fs.synthetic_networks(n_tasks=len(names), n_nodes=60, n_features=50, words_per_node=8, links_per_node=4)
+    named = [
+        fs.Network(net.features, net.adjacency, name, nodes=[f"{name}{i}" for i in range(60)], vocabulary=VOCABULARY)
+        for name, net in zip(names, nets, strict=True)
+    ]
+    fs.write_networks(path, named)
+    return named
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Runs on two tasks and on one, with a file of unseen nodes."""
+    folder = tmp_path_factory.mktemp("runs")
+    make_file(folder / "nets.h5", ("red", "blue"))
+    make_file(folder / "one.h5", ("only",))
+    for nets, name in (("nets.h5", "run"), ("one.h5", "single")):
+        assert main(["train", "--networks", str(folder / nets), "--n-iters", "100", "-o", str(folder / name)]) == 0
+    (folder / "new.txt").write_text("anna word3:2 word17\n")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def inside(place, monkeypatch):
+    monkeypatch.chdir(place)
+
+
+def rows_of(out):
+    return list(csv.DictReader(io.StringIO(out)))
+
+
+def test_without_a_task_predict_asks_which_of_several(capsys):
+    code, out, err = run(capsys, "predict", "run", "new.txt")
+    assert (code, out) == (1, "")
+    assert err == "fastspml: there are 2 tasks; give --task with one of red, blue, or all.\n"
+
+
+def test_without_a_task_predict_takes_the_only_one(capsys):
+    code, out, _ = run(capsys, "predict", "single", "new.txt", "-k", 1)
+    assert code == 0
+    assert [row["task"] for row in rows_of(out)] == ["only"]
+
+
+def test_the_column_of_ranked_tasks_is_explained(capsys):
+    code, out, _ = run(capsys, "predict", "run", "new.txt", "--task", "all", "-k", 1)
+    assert code == 0
+    assert list(rows_of(out)[0])[-1] == "task_fit"
+    text = " ".join(run(capsys, "predict", "--help")[1].split())
+    assert "task_fit says how well the node fits the task, from 0 to 1" in text
+
+
+@pytest.mark.parametrize("key", ["id", "node"])
+def test_json_lines_name_a_node_by_id_or_node(capsys, tmp_path, key):
+    path = tmp_path / "new.jsonl"
+    path.write_text(json.dumps({key: "anna", "words": {"word3": 2, "word17": 1}}) + "\n")
+    code, out, _ = run(capsys, "predict", "single", path)
+    assert code == 0
+    assert out == run(capsys, "predict", "single", "new.txt")[1]
+
+
+def test_a_bad_line_of_counts_gets_no_advice_that_does_not_exist(capsys, tmp_path):
+    (tmp_path / "bad.txt").write_text("anna word3:many\n")
+    code, _, err = run(capsys, "predict", "single", tmp_path / "bad.txt")
+    assert code == 1
+    assert err.endswith("; correct the file.\n")
+    assert "skip" not in err
+
+
+def test_nodes_of_the_network_do_not_find_themselves(capsys):
+    code, out, _ = run(capsys, "predict", "single", "one.h5", "-k", 3)
+    assert code == 0
+    rows = rows_of(out)
+    assert len(rows) == 60 * 3
+    assert all(row["node"] != row["neighbour"] for row in rows)
+    assert [row["rank"] for row in rows[:3]] == ["1", "2", "3"]
+    network, metric = fs.read_networks("one.h5")[0], fs.load_model("single/model.h5").metric(0)
+    nearest = fs.LinkIndex(metric, network).neighbours(3)
+    assert [row["neighbour"] for row in rows] == network.nodes[nearest.ravel()].tolist()
+
+
+def test_unnamed_nodes_of_the_same_file_do_not_find_themselves(capsys, tmp_path):
+    net = fs.synthetic_networks(n_tasks=1, n_nodes=40, n_features=30, words_per_node=6, links_per_node=3)[0]
+    fs.write_networks(tmp_path / "nets.h5", net)
+    fs.save_model(tmp_path / "metric.h5", fs.Metric.identity(30))
+    arguments = ["predict", tmp_path / "metric.h5", tmp_path / "nets.h5", "--networks", tmp_path / "nets.h5", "-k", 2]
+    rows = rows_of(run(capsys, *arguments)[1])
+    assert len(rows) == 80
+    assert all(row["node"] != row["neighbour"] for row in rows)
+
+
+def test_k_may_be_the_number_of_nodes_for_an_unseen_one(capsys):
+    assert len(rows_of(run(capsys, "predict", "single", "new.txt", "-k", 60)[1])) == 60
+    code, _, err = run(capsys, "predict", "single", "new.txt", "-k", 61)
+    assert code == 1
+    assert "k must be an integer from 1 to the number of nodes" in err
+
+
+def test_links_of_all_networks_of_a_file_are_predicted(capsys, tmp_path):
+    nets = make_file(tmp_path / "new.h5", ("a", "b"))
+    shared = [nets[0], nets[1].replace(nodes=np.array([*nets[0].nodes[:10], *nets[1].nodes[10:]]))]
+    fs.write_networks(tmp_path / "new.h5", shared, overwrite=True)
+    code, out, _ = run(capsys, "predict", "run", tmp_path / "new.h5", "--task", "red", "-k", 1)
+    assert code == 0
+    assert [row["node"] for row in rows_of(out)] == [*nets[0].nodes.tolist(), *nets[1].nodes[10:].tolist()]
+
+
+def test_explain_takes_the_number_of_a_task(capsys):
+    code, out, _ = run(capsys, "explain", "run", "--task", "0", "--json")
+    assert code == 0
+    assert list(json.loads(out)) == ["red"]
+    assert out == run(capsys, "explain", "run", "--task", "red", "--json")[1]
+    assert list(json.loads(run(capsys, "explain", "run", "--task", "common", "--json")[1])) == ["common"]
+    code, _, err = run(capsys, "explain", "run", "--task", "2")
+    assert code == 1
+    assert "there is no task '2'; the tasks are red, blue." in err
+
+
+def test_explain_finds_the_task_that_has_both_nodes(capsys):
+    code, out, _ = run(capsys, "explain", "run", "blue1", "blue2", "--json")
+    assert code == 0
+    assert json.loads(out)["task"] == "blue"
+    code, _, err = run(capsys, "explain", "run", "blue1", "red2")
+    assert code == 1
+    assert "no task has all of the nodes blue1, red2" in err
+
+
+def test_explain_takes_an_unseen_node(capsys):
+    code, out, _ = run(capsys, "explain", "run", "anna", "blue2", "--new", "new.txt", "--json")
+    assert code == 0
+    found = json.loads(out)
+    counts = np.zeros((1, 50))
+    counts[0, [3, 17]] = 2, 1
+    network, metric = fs.read_networks("nets.h5")[1], fs.load_model("run/model.h5").metric("blue")
+    assert found["task"] == "blue"
+    assert found["distance"] == pytest.approx(metric.distances(counts, network.subset([2]))[0, 0])
+    code, _, err = run(capsys, "explain", "run", "anna", "blue2", "--task", "blue")
+    assert code == 1
+    assert "has no node called 'anna'; for an unseen node, give its file with --new" in err
+
+
+def test_a_node_that_no_network_has_cannot_be_evaluated(capsys):
+    code, out, err = run(capsys, "evaluate", "run", "--nodes", "nosuchnode")
+    assert (code, out) == (1, "")
+    assert "there is no node 'nosuchnode' in the networks (red, blue)" in err
+
+
+def test_evaluate_says_after_its_results_what_training_gives_away(capsys, tmp_path):
+    net = make_file(tmp_path / "twins.h5", ("twins",))[0]
+    features = net.features.toarray()
+    features[:] = features[0]
+    fs.write_networks(
+        tmp_path / "twins.h5",
+        fs.Network(features, net.adjacency, "twins", net.nodes, VOCABULARY),
+        overwrite=True,
+    )
+    run(capsys, "train", "--networks", tmp_path / "twins.h5", "--n-iters", 20, "-o", tmp_path / "run")
+    code, out, err = run(capsys, "evaluate", tmp_path / "run", "--json")
+    assert code == 0
+    assert len(json.loads(out)) == 1
+    assert "12 hidden nodes of 'twins' have exactly the" in err
+    assert max(map(len, err.splitlines())) <= 80
+
+
+def test_convert_refuses_a_format_that_it_does_not_write(capsys, tmp_path):
+    code, out, err = run(capsys, "convert", "one.h5", tmp_path / "a.csv")
+    assert (code, out) == (1, "")
+    assert "convert writes .h5 or .h5ad files, got" in err
+    assert not (tmp_path / "a.csv").exists()
+    code, out, _ = run(capsys, "convert", "one.h5", tmp_path / "a.h5")
+    assert code == 0
+    assert ": 1 task, " in out
