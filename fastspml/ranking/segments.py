@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -129,7 +130,7 @@ class Segments:
             found.append(part._replace(nodes=np.where(part.nodes < 0, -1, part.nodes + first)) if first else part)
         return _merge(found, k)
 
-    def _hidden(self, n_queries: int, number: int, is_hidden: np.ndarray | None, lists: tuple | None):
+    def _hidden(self, n_queries: int, number: int, is_hidden: np.ndarray | None, lists: Any) -> Any:
         """Return what is hidden in a segment, by row."""
         segment, (first, last) = self.segments[number], self.offsets[number : number + 2]
         in_segment = None if segment.is_whole else ~segment.is_left

@@ -27,7 +27,8 @@ class _MixedCSR(sparse.csr_array):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.data, self.indices, self.indptr = freeze(self.data), freeze(self.indices), freeze(self.indptr)
+        for name in ("data", "indices", "indptr"):
+            setattr(self, name, freeze(getattr(self, name)))
 
     def tocoo(self, copy: bool = True) -> sparse.coo_array:
         """Return the matrix in coordinate form."""

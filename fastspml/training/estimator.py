@@ -15,8 +15,12 @@ from fastspml.machine import available_memory, available_threads
 from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric
 from fastspml.network import Network, Networks, as_networks
 from fastspml.parameters import Parameters
+from fastspml.ranking.calibration import Calibration
+from fastspml.ranking.links import LinkTable
+from fastspml.ranking.prediction import predict_links
 from fastspml.ranking.scores import link_scores
 from fastspml.training.algorithm import Algorithm
+from fastspml.training.calibrating import calibrate
 from fastspml.training.continuing import check_continues, grown_networks, same_networks, take_in
 from fastspml.training.loop import train
 from fastspml.training.objective import mean_hinge
@@ -342,6 +346,67 @@ class Estimator(Parameters, ABC):
     def scores(self, network: Network, nodes: np.ndarray) -> np.ndarray:
         """Return how likely each node links to every node of a network, shape (len(nodes), n_nodes)."""
         return link_scores(self.metric_for(network), network, nodes)
+
+    # ---- predictions ----
+
+    def predict_links(self, network: Network, new: Any, k: int = 10, **options: Any) -> LinkTable:
+        """Predict the links of new nodes to nodes of a network, by name, with probabilities after `calibrate`.
+
+        Parameters
+        ----------
+        network : Network
+            Nodes that can be linked to, and the known links.
+        new : Network, feature rows, or names of nodes of the network
+        k : int, default 10
+            Number of candidates per node.
+        **options
+            ``exclude_known``, ``candidates``, ``task``, ``reasons``, ``index`` and ``n_threads`` of
+            `fastspml.predict_links`.
+
+        Returns
+        -------
+        LinkTable
+
+        Examples
+        --------
+        >>> import fastspml as fs
+        >>> science = fs.datasets.debian()[0]
+        >>> split = science.split(test_size=5)
+        >>> model = fs.SPML(weighting="tfidf", n_iters=1000).fit(split.train)
+        >>> links = model.predict_links(split.train, split.test, k=3)
+        >>> len(links)
+        15
+        """
+        self.check_fitted()
+        task = options.get("task")
+        calibration = getattr(self, "calibrations_", {}).get(network.name if task is None else self.task_name(task))
+        return predict_links(self, network, new, k, calibration=calibration, **options)
+
+    def calibrate(self, networks: Networks, n_folds: int = 5, seed: int = 0) -> Self:
+        """Learn probabilities of links from cross-validated scores, and set `calibrations_`, one per task.
+
+        A probability refers to the candidates and the density of links of the networks given: it is the share of
+        pairs with such a score that are links. Costs `n_folds` fits.
+
+        Parameters
+        ----------
+        networks : Network or list of Network
+            The networks that the model was fitted on.
+        n_folds : int, default 5
+            A node is held out once, in all tasks at the same time.
+        seed : int, default 0
+            Of the folds and of the sample of non-links.
+        """
+        self.check_fitted()
+        networks = as_networks(networks)
+        if [network.name for network in networks] != self.task_names_:
+            raise ValueError(f"calibrate needs the networks of the fit: {', '.join(self.task_names_)}.")
+        self.calibrations_: dict[str, Calibration] = calibrate(self, networks, n_folds, seed)
+        return self
+
+    def task_name(self, task: int | str) -> str:
+        """Return the name of a task that is given by its position or its name."""
+        return self.task_names_[task] if is_whole(task) else str(task)  # type: ignore[index]
 
     # ---- checks ----
 

@@ -31,6 +31,7 @@ from fastspml.io.writing import Writer, writing
 from fastspml.kernels import algorithms
 from fastspml.kernels.arguments import N_SUMMED, Sums
 from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric
+from fastspml.ranking.calibration_files import read_calibration, write_calibration
 from fastspml.training.estimator import Estimator
 from fastspml.training.mtspml import MTSPML
 from fastspml.training.spml import SPML
@@ -122,6 +123,8 @@ def _write_learner(file: Writer, parent: Any, name: str, model: Any, with_metric
     _write_state(file, group, "state", model.state_)
     if not with_metrics:
         return
+    for task, calibration in getattr(model, "calibrations_", {}).items():
+        write_calibration(file, group, f"calibration_{model.task_names_.index(task)}", calibration)
     if isinstance(model, SPML):
         write_metric(file, group, "metric", model.metric_)
         return
@@ -165,6 +168,12 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
         model.task_metrics_ = read_list(file, group, "task_metrics", read_metric)
         has_combined = file.find(group, "combined_metrics") is not None
         model.combined_metrics_ = read_list(file, group, "combined_metrics", read_metric) if has_combined else None
+    calibrations = {
+        task: read_if_there(file, group, f"calibration_{q}", read_calibration)
+        for q, task in enumerate(model.task_names_)
+    }
+    if any(calibration is not None for calibration in calibrations.values()):
+        model.calibrations_ = {task: found for task, found in calibrations.items() if found is not None}
     with file.checking("the state"):
         _check_metrics(model)
     return model

@@ -1,0 +1,72 @@
+"""Calibrated models: probabilities from held-out nodes, by name, kept in files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fastspml as fs
+from fastspml.ranking.calibration import calibration_error, reliability_curve
+
+
+@pytest.fixture(scope="module")
+def networks():
+    return fs.synthetic_networks(n_tasks=2, n_nodes=300, n_features=60, words_per_node=8, links_per_node=6, seed=4)
+
+
+def test_probabilities_hold_for_nodes_that_were_not_calibrated_on(networks):
+    split = networks[0].split(test_size=0.3, seed=1)
+    model = fs.SPML.paper(prior="identity", n_iters=600).fit(split.train).calibrate(split.train, seed=2)
+    candidates = split.train_nodes
+    index = fs.LinkIndex(model.metric_, split.train)
+    found, distances = index.query(split.test.features, k=split.train.n_nodes)
+    probabilities = model.calibrations_[split.train.name].probability(-distances)
+    linked = networks[0].adjacency[split.test_nodes][:, candidates].toarray() != 0
+    labels = np.take_along_axis(linked, found, axis=1)
+    curve = reliability_curve(probabilities.ravel(), labels.ravel())
+    assert calibration_error(curve) < 0.02
+    assert probabilities.sum() == pytest.approx(labels.sum(), rel=0.2)
+
+
+def test_held_out_scores_are_calibrated_and_not_those_of_trained_nodes(networks):
+    fits = []
+
+    class Counted(fs.SPML):
+        def fit(self, given, *arguments):
+            fits.append([network.n_nodes for network in given] if isinstance(given, list) else given.n_nodes)
+            return super().fit(given, *arguments)
+
+    model = Counted(n_iters=20).fit(networks)
+    fits.clear()
+    model.calibrate(networks, n_folds=3)
+    assert fits == [[200, 200]] * 3
+
+
+def test_predicted_links_have_probabilities_of_their_task(networks):
+    model = fs.MTSPML.paper(n_iters=200).fit(networks)
+    before = model.predict_links(networks[1], networks[0].features[[0]], k=4)
+    assert np.isnan(before.probability).all()
+    model.calibrate(networks, n_folds=3)
+    links = model.predict_links(networks[1], networks[0].features[[0]], k=4)
+    expected = model.calibrations_[networks[1].name].probability(links.score)
+    np.testing.assert_array_equal(links.probability, expected)
+    by_task = model.predict_links(networks[1], networks[0].features[[0]], k=4, task=0)
+    np.testing.assert_array_equal(by_task.probability, model.calibrations_[networks[0].name].probability(by_task.score))
+
+
+def test_calibrations_are_stored_with_the_model(networks, tmp_path):
+    model = fs.MTSPML.paper(n_iters=50).fit(networks).calibrate(networks, n_folds=2)
+    fs.save_model(tmp_path / "m.h5", model)
+    loaded = fs.load_model(tmp_path / "m.h5")
+    assert loaded.calibrations_.keys() == model.calibrations_.keys()
+    for name, calibration in model.calibrations_.items():
+        scores = np.linspace(-3, 1, 50)
+        np.testing.assert_array_equal(loaded.calibrations_[name].probability(scores), calibration.probability(scores))
+        assert loaded.calibrations_[name].ece == calibration.ece
+
+
+def test_other_networks_than_those_of_the_fit_are_refused(networks):
+    with pytest.raises(ValueError, match="calibrate needs the networks of the fit: "):
+        fs.MTSPML.paper(n_iters=5).fit(networks).calibrate(networks[0])
+    with pytest.raises(ValueError, match="has not been fitted"):
+        fs.SPML().calibrate(networks[0])
