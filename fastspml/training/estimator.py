@@ -189,9 +189,9 @@ class Learner(ABC):
             n_entries = len(columns) * (len(columns) + 1) // 2
             self._check_memory(len(columns), n_metrics, n_tasks)
         totals = np.zeros((n_entries, n_metrics))
-        n_pools = 1 if self._is_pooled else n_tasks
-        dtype = prepared.stacked.values.dtype
-        return new_state(totals, n_pools, bool(self.average), columns, None, self._factor_width, dtype)
+        n_groups = 1 if self._is_pooled else n_tasks
+        dtype = prepared.stacked.rows.values.dtype
+        return new_state(totals, n_groups, bool(self.average), columns, None, self._factor_width, dtype)
 
     def _check_memory(self, n_words: int, n_metrics: int, n_tasks: int) -> None:
         copies = 1 if self.shards == 1 else 2 + 2 * self._n_threads  # totals, those of the round, and of its shards
@@ -240,7 +240,7 @@ class Learner(ABC):
         return Settings(
             seed=np.uint64(self.seed),
             batch_size=np.uint64(self.batch_size),
-            share=1.0 / self.batch_size,
+            triplet_weight=1.0 / self.batch_size,
             margin=float(self.margin),
             length=LENGTHS[self.score],
             start=self._start,
@@ -253,8 +253,8 @@ class Learner(ABC):
             evaluates_given=False,
             clock_origin=np.uint64(0),
             clock_rate=np.uint64(1),
-            ahead=np.zeros(len(priors), dtype=np.uint64),
-            first_pool=np.uint64(0),
+            clock_offsets=np.zeros(len(priors), dtype=np.uint64),
+            first_group=np.uint64(0),
             common_is_given=False,
             step=float(self.step),
             rank=np.uint64(self.rank),

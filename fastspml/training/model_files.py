@@ -27,8 +27,7 @@ from fastspml.io.elements import (
 )
 from fastspml.io.reading import Reader, reading
 from fastspml.io.writing import Writer, writing
-from fastspml.kernels import algorithms
-from fastspml.kernels.arguments import N_SUMMED, Sums
+from fastspml.kernels.arguments import ITERATION, N_SUMMED, Sums
 from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric
 from fastspml.training.estimator import Learner
 from fastspml.training.mtspml import MTSPML
@@ -174,7 +173,7 @@ def _check_state(model: Any) -> None:
     state, n_features = model.state_, model.n_features_
     if state.form != model.form:
         raise ValueError(f"the model was not fitted with metric={model.form!r}; set that back, or fit it again.")
-    n_metrics, n_pools = _n_metrics(model), 1 if model._is_pooled else len(model.task_names_)
+    n_metrics, n_groups = _n_metrics(model), 1 if model._is_pooled else len(model.task_names_)
     n_entries = n_features
     if state.columns is not None:
         _check_columns(state.columns, n_features)
@@ -183,7 +182,7 @@ def _check_state(model: Any) -> None:
     n_factored = n_features if width else 0
     shapes = [(n_entries, n_metrics), (n_averaged, n_metrics), (n_factored, width), (n_factored,)]
     _check_together(
-        state.violations.shape == (state.iteration, n_pools)
+        state.violations.shape == (state.iteration, n_groups)
         and _shapes(state.sums) == shapes
         and state.ahead.shape == (n_metrics,)
         and state.ahead[0] == 0
@@ -201,7 +200,7 @@ def _shapes(sums: Sums) -> list[tuple[int, ...]]:
 
 def _fits(round: Round, state: State, shapes: Any) -> bool:
     """Tell whether a round can be continued from a state."""
-    merged = int(state.sums.counters[algorithms.ITERATION])
+    merged = int(state.sums.counters[ITERATION])
     sums = [round.base] if round.local is None else [round.base, round.local]
     return (
         round.n_shards > 1
@@ -263,7 +262,7 @@ def _write_round(file: Writer, parent: Any, name: str, round: Round) -> None:
 
 
 def _write_sums(file: Writer, group: Any, sums: Sums) -> None:
-    file.array(group, "iteration", int(sums.counters[algorithms.ITERATION]))
+    file.array(group, "iteration", int(sums.counters[ITERATION]))
     file.array(group, "totals", sums.totals)
     file.array(group, "moments", sums.moments)
     if sums.factor_totals.shape[1]:

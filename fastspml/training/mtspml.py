@@ -154,7 +154,7 @@ class MTSPML(GrowingLearner):
         is_frozen, before = common == "frozen", self.state_
         state = self._state_of_new_task(is_frozen)
         problem = type(self)(**self.get_params() | {"task_reg": task_reg})._problem(prepared)
-        settings = problem.settings._replace(first_pool=np.uint64(len(self.task_names_)))
+        settings = problem.settings._replace(first_group=np.uint64(len(self.task_names_)))
         if is_frozen:
             settings = settings._replace(common_is_given=True, seed=settings.seed ^ FROZEN_SEED)
         problem = replace(problem, settings=settings)
