@@ -47,7 +47,7 @@ def fit_of_size(size: int, n_iters: int) -> dict[str, Any]:
     arrays = [part for m in (network.features, network.adjacency) for part in (m.data, m.indices, m.indptr)]
     tracemalloc.start()
     model.fit(network)
-    growth_bytes = tracemalloc.get_traced_memory()[1] + _untraced_bytes(model.prepare(network).stacked.entries)
+    growth_bytes = tracemalloc.get_traced_memory()[1] + _untraced_bytes(model.prepare(network).stacked.rows.nonzeros)
     tracemalloc.stop()
     times = []
     for _ in range(REPEATS):
@@ -68,12 +68,12 @@ def fit_of_size(size: int, n_iters: int) -> dict[str, Any]:
     }
 
 
-def _untraced_bytes(entries: Any) -> int:
-    """Return the bytes of a copy of the attributes that lies on huge pages, which tracemalloc does not see."""
-    from fastspml.kernels.rows import Apart
+def _untraced_bytes(nonzeros: Any) -> int:
+    """Return the bytes of a copy of the features on huge pages, which tracemalloc does not see."""
+    from fastspml.kernels.rows import SplitRows
     from fastspml.machine import HUGE_PAGE
 
-    return 0 if isinstance(entries, Apart) or entries.nbytes < HUGE_PAGE else entries.nbytes
+    return 0 if isinstance(nonzeros, SplitRows) or nonzeros.nbytes < HUGE_PAGE else nonzeros.nbytes
 
 
 def _marginal_us(model: Any, network: Any, n_iters: int) -> float:

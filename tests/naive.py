@@ -668,16 +668,16 @@ def bounded(key, n, bound):
             return product >> 64, n
 
 
-def mark_links(A_list, n_marks):
-    """Return which of n_marks bits are set for the links of A_list, shapes (n_q, n_q), bool (n_marks,)."""
-    marks = np.zeros(n_marks, dtype=bool)
+def fill_filter(A_list, n_bits):
+    """Return which bits of the Bloom filter the links of A_list, shapes (n_q, n_q), set: bool (n_bits,)."""
+    is_set = np.zeros(n_bits, dtype=bool)
     n_before = 0
     for A in A_list:
         for i, j in np.argwhere(A != 0).tolist():
             hashed = ((((n_before + i) * GOLDEN & MASK) ^ j) * 0xBF58476D1CE4E5B9) & MASK
-            marks[hashed * n_marks >> 64] = True
+            is_set[hashed * n_bits >> 64] = True
         n_before += len(A)
-    return marks
+    return is_set
 
 
 def draw_triplet(A_list, seed, task, t, b, exact):
@@ -718,7 +718,7 @@ def iteration_key(seed, task, t):
 
 
 def sample_triplets(A_list, seed, task, t, size, exact):
-    """List triplets 0..size-1 of iteration t: (task within the pool, i, j, l) each."""
+    """List triplets 0..size-1 of iteration t: (task within the group, i, j, l) each."""
     return [draw_triplet(A_list, seed, task, t, b, exact) for b in range(size)]
 
 

@@ -12,16 +12,16 @@ from numba import njit
 from scipy import stats
 
 import fastspml as fs
-from fastspml.kernels import draws
+from fastspml.kernels import draws, generator
 from fastspml.training.layout import stack
 from tests import naive
 from tests.conftest import dense, make_network
 
 
-def sample(networks, pooled=True, pool=0, seed=1, t=1, size=1000):
+def sample(networks, pooled=True, group=0, seed=1, t=1, size=1000):
     drawn = np.empty((size, 4), dtype=np.int64)
     stacked = stack(networks, pooled)
-    draws.sample_triplets(stacked, np.uint64(pool), np.uint64(seed), np.uint64(t), drawn)
+    draws.sample_triplets(stacked, np.uint64(group), np.uint64(seed), np.uint64(t), drawn)
     return drawn, stacked
 
 
@@ -39,19 +39,19 @@ def star(n_nodes, center_misses=1):
 
 @pytest.mark.parametrize("word", [0, 1, 2**63, 2**64 - 1, 123456789])
 def test_mix(word):
-    assert int(draws.mix(np.uint64(word))) == naive.mix(word)
+    assert int(generator.mix(np.uint64(word))) == naive.mix(word)
 
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 10, 2**31 + 11, 2**63 + 1, 2**64 - 1])
 def test_bounded(bound):
     for key in range(50):
-        got = draws.bounded(np.uint64(key), np.uint64(0), np.uint64(bound))
+        got = generator.bounded(np.uint64(key), np.uint64(0), np.uint64(bound))
         assert tuple(map(int, got)) == naive.bounded(key, 0, bound)
 
 
 @njit
 def high_half(a, b):
-    return draws.multiply_high(a, b)
+    return generator.multiply_high(a, b)
 
 
 def test_wide_product():
@@ -66,13 +66,13 @@ def test_triplets_are_the_twins(make):
     got, stacked = sample(networks, size=200, seed=2**64 - 5, t=7)
     links = [dense(network)[1] for network in networks]
     expected = [
-        naive.draw_triplet(links, 2**64 - 5, 0, 7, b, exact=bool(stacked.draws_by_number[0])) for b in range(200)
+        naive.draw_triplet(links, 2**64 - 5, 0, 7, b, exact=bool(stacked.tasks.draws_by_number[0])) for b in range(200)
     ]
     assert got.tolist() == [list(triplet) for triplet in expected]
 
 
 def test_tasks_have_streams_of_their_own(networks):
-    got = [sample(networks, pooled=False, pool=q, size=50)[0] for q in range(2)]
+    got = [sample(networks, pooled=False, group=q, size=50)[0] for q in range(2)]
     expected = [naive.draw_triplet([dense(networks[1])[1]], 1, 1, 1, b, exact=False) for b in range(50)]
     assert got[1][:, 1:].tolist() == [list(triplet[1:]) for triplet in expected]
     assert got[0].tolist() != got[1].tolist()
@@ -90,7 +90,7 @@ def test_tasks_have_streams_of_their_own(networks):
 def test_uniform_over_the_enumerated_set(make, by_number):
     networks = make()
     drawn, stacked = sample(networks, size=400_000)
-    assert bool(stacked.draws_by_number[0]) is by_number
+    assert bool(stacked.tasks.draws_by_number[0]) is by_number
     triplets = [
         (q, *triplet)
         for q, network in enumerate(networks)
@@ -105,7 +105,7 @@ def test_a_node_linked_to_nearly_all_does_not_hang():
     links = np.ones((2000, 2000), dtype=int) - np.eye(2000, dtype=int)
     links[5, 6] = 0
     drawn, stacked = sample([network_of(links)], size=100)
-    assert stacked.draws_by_number[0]
+    assert stacked.tasks.draws_by_number[0]
     assert set(drawn[:, 1]) == {5}
     assert set(drawn[:, 2]) == {6}
 
@@ -138,30 +138,32 @@ def test_every_draw_is_a_triplet(n_nodes, density, seed):
 
 
 def test_the_first_draws_never_change():
-    """A saved run can go on only as long as the generator stays as it is."""
+    """A saved run can be resumed only if the generator never changes."""
     i, j = np.indices((40, 40))
     drawn, _ = sample([network_of(((7 * i + 11 * j) % 5 == 0) & (i != j))], size=5000, seed=42)
     digest = hashlib.sha256(drawn.tobytes()).hexdigest()
     assert digest == "327124423e744545a8978e0f4e1f60dbc8e1a776e9ca7811de56cb29c98969de"
 
 
-def test_marks_are_those_of_the_links():
+def test_the_filter_has_the_bits_of_all_links():
     rng = np.random.default_rng(3)
     adjacencies = [rng.random((n, n)) < density for n, density in ((12, 0.3), (40, 0.05), (5, 0.9))]
     for adjacency in adjacencies:
         np.fill_diagonal(adjacency, False)
     stacked = stack([fs.Network(np.ones((len(links), 1)), links) for links in adjacencies], pooled=False)
-    n_marks = 64 * len(stacked.marks)
-    assert n_marks >= 16 * sum(links.sum() for links in adjacencies)
-    got = np.unpackbits(stacked.marks.view(np.uint8), bitorder="little").astype(bool)
-    assert np.array_equal(got, naive.mark_links(adjacencies, n_marks))
+    link_filter = stacked.links.filter
+    n_bits = 64 * len(link_filter)
+    assert n_bits >= 16 * sum(links.sum() for links in adjacencies)
+    got = np.unpackbits(link_filter.view(np.uint8), bitorder="little").astype(bool)
+    assert np.array_equal(got, naive.fill_filter(adjacencies, n_bits))
     for q, links in enumerate(adjacencies):
         for i, j in np.ndindex(*links.shape):
-            assert draws.are_linked(stacked, stacked.node_starts[q] + np.uint64(i), np.uint64(j)) == links[i, j]
+            node = stacked.tasks.node_starts[q] + np.uint64(i)
+            assert draws.are_linked(stacked.links, node, np.uint64(j)) == links[i, j]
 
 
-def test_marks_cannot_be_seen():
-    """Hubs, of many links: whether a pair is told by its mark or looked up, the same triplets are drawn."""
+def test_the_filter_does_not_change_the_draws():
+    """Hubs with many links: whether the filter excludes a pair or its row is searched, the same triplets are drawn."""
     rng = np.random.default_rng(0)
     links = np.zeros((200, 200), dtype=bool)
     links[:3] = rng.random((3, 200)) < 0.7
@@ -169,8 +171,9 @@ def test_marks_cannot_be_seen():
     links[np.diag_indices(200)] = False
     stacked = stack([fs.Network(np.ones((200, 1)), links)], pooled=True)
     drawn = [np.empty((5000, 4), dtype=np.int64) for _ in range(2)]
-    for marks, triplets in zip((stacked.marks, np.full(3, 2**64 - 1, dtype=np.uint64)), drawn, strict=True):
-        one = stacked._replace(marks=marks)
+    always = np.full(3, 2**64 - 1, dtype=np.uint64)  # every pair may be linked
+    for link_filter, triplets in zip((stacked.links.filter, always), drawn, strict=True):
+        one = stacked._replace(links=stacked.links._replace(filter=link_filter))
         draws.sample_triplets(one, np.uint64(0), np.uint64(1), np.uint64(1), triplets)
     assert np.array_equal(*drawn)
     _, i, j, l = drawn[0].T

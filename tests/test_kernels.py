@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import fastspml as fs
-from fastspml.kernels import diagonal, draws, embedding, factored, full, scoring
-from fastspml.kernels.arguments import DiagonalMemory, FactoredMemory, FullMemory, Scales
-from fastspml.kernels.rows import Apart, Span, Triplet, pair_dtype
+from fastspml.kernels import diagonal, draws, embedding, factored, full, generator, scoring
+from fastspml.kernels.arguments import DiagonalBuffers, FactoredBuffers, FullBuffers, Scales, Update
+from fastspml.kernels.full import SparseVector
+from fastspml.kernels.rows import Span, SplitRows, Triplet, record_dtype
 from fastspml.sparse.csr import as_kernel_csr
 from fastspml.training import problem
 from fastspml.training.packed import pack, unpack
@@ -33,14 +34,14 @@ def triplet_rows(draw):
     return np.array(rows)
 
 
-def kernel_rows(rows, lie_apart=False):
-    """Return where rows start, and their entries, as kernels take them."""
-    indptr, words, values = as_kernel_csr(sparse.csr_array(rows))
-    if lie_apart:
-        return indptr, Apart(words, values)
-    entries = np.empty(len(words), pair_dtype(words.dtype, values.dtype))
-    entries["word"], entries["value"] = words, values
-    return indptr, entries
+def kernel_rows(rows, are_split=False):
+    """Return where rows start, and their nonzeros, as kernels take them."""
+    indptr, features, values = as_kernel_csr(sparse.csr_array(rows))
+    if are_split:
+        return indptr, SplitRows(features, values)
+    nonzeros = np.empty(len(features), record_dtype(features.dtype, values.dtype))
+    nonzeros["feature"], nonzeros["value"] = features, values
+    return indptr, nonzeros
 
 
 def unsigned(*numbers):
@@ -48,7 +49,7 @@ def unsigned(*numbers):
 
 
 def spans(indptr):
-    """Return where the rows of the triplet (0, 1, 2) lie."""
+    """Return the spans of the rows of the triplet (0, 1, 2)."""
     return Triplet(*(Span(indptr[row], indptr[row + 1] - indptr[row]) for row in range(3)))
 
 
@@ -65,24 +66,24 @@ RANK = 34
 @pytest.mark.parametrize("score", SCORES)
 @settings(max_examples=40, deadline=None)
 @given(triplet_rows(), st.integers(0, 2**32), st.booleans())
-def test_gap_and_total_of_a_diagonal_metric(score, rows, seed, lie_apart):
+def test_gap_and_total_of_a_diagonal_metric(score, rows, seed, are_split):
     rng = np.random.default_rng(seed)
-    indptr, entries = kernel_rows(rows, lie_apart)
+    indptr, nonzeros = kernel_rows(rows, are_split)
     totals = rng.normal(size=(D, 3))
-    memory = DiagonalMemory(np.zeros(D), np.zeros(100, dtype=np.uint64), np.zeros(3))
+    form = DiagonalBuffers(np.zeros(D), np.zeros(100, dtype=np.uint64), np.zeros(3))
     grads = np.full(3 * D, np.nan)
-    own, at = unsigned(2, 3)
+    column, start = unsigned(2, 3)
     triplet, length = spans(indptr), SCORES[score]
     weights = 1.0 + 0.3 * totals[:, 0] + 0.7 * totals[:, 2]
     for is_clipped in (False, True):
-        scales = Scales(own, 1.0, 0.3, 0.7, is_clipped, length)
-        got = diagonal.gap_diagonal(memory, entries, triplet, scales, totals, grads, at)
+        scales = Scales(column, 1.0, 0.3, 0.7, is_clipped, length)
+        got = diagonal.gap_diagonal(form, nonzeros, triplet, scales, totals, grads, start)
         expected = naive.gap(np.diag(np.maximum(weights, 0) if is_clipped else weights), *rows, score)
         np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
-        assert not memory.doubled.any()
+        assert not form.doubled.any()
 
     again = np.full(3 * D, np.nan)
-    diagonal.gradient_diagonal(memory, entries, triplet, length, again, at)
+    diagonal.gradient_diagonal(form, nonzeros, triplet, length, again, start)
     np.testing.assert_array_equal(again, grads)
     expected = np.diag(naive.outer_difference(*rows, score))
     got_gradient = np.zeros(D)
@@ -92,27 +93,27 @@ def test_gap_and_total_of_a_diagonal_metric(score, rows, seed, lie_apart):
     np.testing.assert_allclose(got_gradient, expected, rtol=1e-9, atol=1e-9)
 
     moments, before = np.zeros((D, 3)), totals.copy()
-    n_entries = diagonal.add_diagonal(
-        memory, entries, triplet, own, kernel_settings(share=0.25), 1.5, grads, at, make_sums(0, totals, moments, 0.0)
-    )
-    for column in (0, 2):
-        expected = before[:, column] - 0.25 * np.diag(naive.outer_difference(*rows, score))
-        np.testing.assert_allclose(totals[:, column], expected, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(moments[:, column], 1.5 * (expected - before[:, column]), atol=1e-9)
+    update, sums = Update(column, 0.25, 1.5, False), make_sums(0, totals, moments, 0.0)
+    n_changed = diagonal.add_diagonal(form, nonzeros, triplet, update, sums, grads, start)
+    for c in (0, 2):
+        expected = before[:, c] - 0.25 * np.diag(naive.outer_difference(*rows, score))
+        np.testing.assert_allclose(totals[:, c], expected, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(moments[:, c], 1.5 * (expected - before[:, c]), atol=1e-9)
     assert np.array_equal(totals[:, 1], before[:, 1])
-    assert n_entries == 2 * (np.count_nonzero(rows[1]) + np.count_nonzero(rows[2])) == memory.touched[0]
+    assert n_changed == 2 * (np.count_nonzero(rows[1]) + np.count_nonzero(rows[2])) == form.touched[0]
 
 
 @pytest.mark.parametrize("n_listed", [0, 3, 50])
-def test_projection_looks_at_touched_entries_or_at_all(n_listed):
+def test_projection_clips_touched_totals_or_all(n_listed):
     rng = np.random.default_rng(0)
     totals, moments = rng.normal(size=(D, 2)), np.zeros((D, 2))
     before = totals.copy()
     touched = np.zeros(n_listed + 1, dtype=np.uint64)
-    for entry in range(2 * D):
-        diagonal.note_touched(touched, np.uint64(entry))
+    for position in range(2 * D):
+        diagonal.note_touched(touched, np.uint64(position))
     prior, reg, t = np.array([1.0, 0.0]), np.array([0.1, 0.2]), 5
-    diagonal.clip_diagonal(-prior * reg * t, 2.0, totals, moments, touched)
+    form, sums = DiagonalBuffers(np.zeros(0), touched, np.zeros(2)), make_sums(0, totals, moments, 0.0)
+    diagonal.clip_diagonal(form, kernel_settings(priors=prior, regs=reg), np.uint64(t), 2.0, sums)
     for column in range(2):
         expected = naive.clip_diagonal(before[:, column], prior[column], reg[column], t)
         np.testing.assert_allclose(totals[:, column], expected, atol=1e-12)
@@ -125,27 +126,30 @@ def test_projection_looks_at_touched_entries_or_at_all(n_listed):
 @given(triplet_rows(), st.integers(0, 2**32))
 def test_gap_and_total_of_a_full_metric(score, rows, seed):
     rng = np.random.default_rng(seed)
-    indptr, entries = kernel_rows(rows)
+    indptr, nonzeros = kernel_rows(rows)
     packed = rng.normal(size=(D * (D + 1) // 2, 3))
-    memory, values = FullMemory(np.zeros(7 * D, dtype=np.uint32)), np.full(7 * D, np.nan)
-    own, at = unsigned(2, 2)
+    form, values = FullBuffers(np.zeros(7 * D, dtype=np.uint32)), np.full(7 * D, np.nan)
+    column, start = unsigned(2, 2)
     matrix = np.eye(D) + 0.3 * unpack(packed[:, 0]) + 0.7 * unpack(packed[:, 2])
-    scales = Scales(own, 1.0, 0.3, 0.7, False, SCORES[score])
-    got, n_linked, n_unlinked = full.gap_full(memory, entries, spans(indptr), scales, packed, values, at)
+    scales = Scales(column, 1.0, 0.3, 0.7, False, SCORES[score])
+    got, n_linked, n_unlinked = full.gap_full(form, nonzeros, spans(indptr), scales, packed, values, start)
     n_linked, n_unlinked = unsigned(n_linked, n_unlinked)
     np.testing.assert_allclose(got, naive.gap(matrix, *rows, score), rtol=1e-9, atol=1e-9)
     first = rows[0] - rows[2] if score == "distance" else rows[0] + (rows[1] - rows[2])
-    expected_words, expected_values = naive.row_diff(first, 0 * first)
-    assert memory.features[2 : 2 + int(n_linked)].tolist() == expected_words
+    expected_features, expected_values = naive.row_diff(first, 0 * first)
+    assert form.features[2 : 2 + int(n_linked)].tolist() == expected_features
     np.testing.assert_array_equal(values[2 : 2 + int(n_linked)], expected_values)
 
     moments, before = np.zeros_like(packed), packed.copy()
-    changes = kernel_settings(share=0.25, length=SCORES[score])
-    full.add_full(memory, n_linked, n_unlinked, own, changes, 1.5, values, at, make_sums(0, packed, moments, 0.0))
-    for column in (0, 2):
-        expected = unpack(before[:, column]) - 0.25 * naive.outer_difference(*rows, score)
-        np.testing.assert_allclose(unpack(packed[:, column]), expected, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(moments[:, column], 1.5 * (packed - before)[:, column], atol=1e-9)
+    sums, weight = make_sums(0, packed, moments, 0.0), 0.25 * full.norm_weight(SCORES[score])
+    linked = SparseVector(form.features, values, start, n_linked)
+    unlinked = SparseVector(form.features, values, start + n_linked, n_unlinked)
+    full.add_outer(linked, Update(column, -weight, 1.5, False), sums)
+    full.add_outer(unlinked, Update(column, weight, 1.5, False), sums)
+    for c in (0, 2):
+        expected = unpack(before[:, c]) - 0.25 * naive.outer_difference(*rows, score)
+        np.testing.assert_allclose(unpack(packed[:, c]), expected, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(moments[:, c], 1.5 * (packed - before)[:, c], atol=1e-9)
     assert np.array_equal(packed[:, 1], before[:, 1])
 
 
@@ -174,31 +178,31 @@ def test_embed_rows(dtype):
 @pytest.mark.parametrize("score", SCORES)
 @settings(max_examples=40, deadline=None)
 @given(triplet_rows(), st.integers(0, 2**32), st.booleans())
-def test_gap_and_sums_of_factors(score, rows, seed, lie_apart):
+def test_gap_and_sums_of_factors(score, rows, seed, are_split):
     rng = np.random.default_rng(seed)
-    indptr, entries = kernel_rows(rows, lie_apart)
-    changed, slot = kernel_settings(length=SCORES[score], clock_rate=np.uint64(3)), np.uint64(1)
+    indptr, nonzeros = kernel_rows(rows, are_split)
+    changed, number = kernel_settings(length=SCORES[score], clock_rate=np.uint64(3)), np.uint64(1)
     width = 48  # whole cache lines of 16 numbers
     totals, squares = np.zeros((D, width)), rng.random(D)
     totals[:, :RANK] = rng.normal(size=(D, RANK))
     sums = make_sums(0, np.zeros((D, 1)), np.zeros((0, 1)), 0.0, None, totals.copy(), squares.copy())
-    memory = FactoredMemory(DiagonalMemory(*(np.zeros(0),) * 3), np.zeros(D), np.full((2, 3, width), np.nan))
-    factored.set_step_sizes(changed, squares, memory.step_sizes)
+    form = FactoredBuffers(DiagonalBuffers(*(np.zeros(0),) * 3), np.zeros(D), np.full((2, 3, width), np.nan))
+    factored.set_step_sizes(changed, squares, form.step_sizes)
     factors = naive.factors(naive.first_factors(5, D, RANK), totals[:, :RANK], squares, 0.2)
     got_factors = np.zeros((D, RANK))
     factored.set_factors(changed, sums, got_factors)
     np.testing.assert_allclose(got_factors, factors, rtol=1e-12)
 
-    got = factored.gap_factors(memory, entries, spans(indptr), changed, sums.factor_totals, slot)
+    got = factored.gap_factors(form, nonzeros, spans(indptr), changed, sums.factor_totals, number)
     expected = naive.gap(factors @ factors.T, *rows, score)
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
 
-    n_changed = factored.add_factors(memory, entries, spans(indptr), slot, changed, sums)
+    n_changed = factored.add_factors(form, nonzeros, spans(indptr), changed, sums, number)
     added, added_squares = naive.factor_step(factors, *rows, score)
     np.testing.assert_allclose(sums.factor_totals[:, :RANK], totals[:, :RANK] + 3 * added, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(sums.squares, squares + 3 * added_squares, rtol=1e-9, atol=1e-9)
     assert not sums.factor_totals[:, RANK:].any()
-    np.testing.assert_allclose(memory.step_sizes, 0.2 / np.sqrt(sums.squares + 1e-12))
+    np.testing.assert_allclose(form.step_sizes, 0.2 / np.sqrt(sums.squares + 1e-12))
     assert n_changed == np.count_nonzero(rows) * RANK
 
 
@@ -219,7 +223,7 @@ def test_count_below(values, value):
 
 
 def test_iteration_key():
-    assert int(draws.iteration_key(*unsigned(3, 2, 9))) == naive.iteration_key(3, 2, 9)
+    assert int(generator.iteration_key(*unsigned(3, 2, 9))) == naive.iteration_key(3, 2, 9)
 
 
 def test_scores_of_twins_tie_exactly():

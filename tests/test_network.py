@@ -140,16 +140,16 @@ def test_share_vocabulary():
     assert got[1].features.has_canonical_format
 
 
-def test_stacked_rows_lie_side_by_side_and_shared_attributes_stand_once(network):
+def test_stacked_rows_are_records_and_shared_features_are_stored_once(network):
     copied = stack([network], pooled=True)
-    assert copied.entries.itemsize == 8
-    np.testing.assert_array_equal(copied.words, network.features.indices)
-    np.testing.assert_array_equal(copied.values, network.features.data)
+    assert copied.rows.nonzeros.itemsize == 8
+    np.testing.assert_array_equal(copied.rows.features, network.features.indices)
+    np.testing.assert_array_equal(copied.rows.values, network.features.data)
     other = network.with_links(network.adjacency.T, "other")
     both = stack([network, other], pooled=False)
-    assert len(both.indptr) == network.n_nodes + 1
-    assert both.feature_starts.tolist() == [0, 0]
-    assert both.node_starts.tolist() == [0, network.n_nodes, 2 * network.n_nodes]
+    assert len(both.rows.indptr) == network.n_nodes + 1
+    assert both.tasks.row_starts.tolist() == [0, 0]
+    assert both.tasks.node_starts.tolist() == [0, network.n_nodes, 2 * network.n_nodes]
 
 
 def test_large_networks_and_numbers_of_other_sizes_are_not_copied(network, monkeypatch):
@@ -158,8 +158,8 @@ def test_large_networks_and_numbers_of_other_sizes_are_not_copied(network, monke
     monkeypatch.setattr(sys.modules["fastspml.training.layout"], "MOST_COPIED_BYTES", 100)
     uncopied.append(stack([network], pooled=True))
     for stacked, given in zip(uncopied, (double, network), strict=True):
-        assert np.shares_memory(stacked.words, given.features.indices)
-        assert np.shares_memory(stacked.values, given.features.data)
+        assert np.shares_memory(stacked.rows.features, given.features.indices)
+        assert np.shares_memory(stacked.rows.values, given.features.data)
 
 
 def corrupt(matrix, **parts):

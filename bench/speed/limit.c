@@ -2,9 +2,9 @@
    `run_full` a full one.
 
    It draws the very triplets of fastspml's kernels, and adds in the same order, so that totals agree to the bit. Built
-   for the benchmark only: gcc -O3 -march=native -ffp-contract=off -shared -fPIC. An iteration's triplets are drawn while
-   the one before is judged, so that memory can be asked for before it is read: links some triplets before they are drawn,
-   where rows lie as soon as they are known, rows some triplets before they are walked.
+   for the benchmark only: gcc -O3 -march=native -ffp-contract=off -shared -fPIC. The triplets of an iteration are
+   drawn one iteration early, so that memory can be prefetched: links some triplets before they are drawn, the positions
+   of rows as soon as they are known, rows some triplets before they are read.
 */
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,27 +14,27 @@
 #define LINE 64
 /* Without force, gcc takes a function that only prefetches for one without effect, and leaves out its calls. */
 #define INLINE static inline __attribute__((always_inline))
-#define LINKS_AHEAD 10 /* triplets between asking for a link and asking for its mark */
-#define MARKS_AHEAD 10 /* triplets between asking for a mark and drawing */
-#define ROWS_AHEAD 4 /* triplets between asking for rows and walking them */
-#define LINES_ASKED 5 /* of every row, long enough or not: cheaper than a loop whose end cannot be foreseen */
+#define LINKS_LEAD 10 /* triplets between prefetching a link and prefetching its filter word */
+#define FILTER_LEAD 10 /* triplets between prefetching a filter word and drawing */
+#define ROWS_LEAD 4 /* triplets between prefetching rows and reading them */
+#define LINES_PREFETCHED 5 /* of every row, even of shorter ones: cheaper than a loop of random length */
 
 typedef uint64_t u64;
 typedef uint32_t u32;
 
 typedef struct {
-    u32 word;
+    u32 feature;
     float value;
-} Entry; /* side by side: a row takes fewer cache lines than two half rows */
+} Nonzero; /* one record: a row takes fewer cache lines than two half rows */
 
 typedef struct {
     const u64 *indptr;
-    const Entry *entries;
+    const Nonzero *nonzeros;
     const u64 *adj_indptr;
     const u32 *adj_indices;
     const u32 *link_sources;
-    const u64 *marks; /* bits, by a hash of its nodes set for every link, and by chance for some pairs without */
-    u64 n_nodes, n_links, n_features, n_marks;
+    const u64 *link_filter; /* Bloom filter over links */
+    u64 n_nodes, n_links, n_features, n_filter_bits;
 } Network;
 
 typedef struct {
@@ -71,21 +71,21 @@ INLINE int is_linked(const Network *net, u64 node, u64 j) {
     return low < end && net->adj_indices[low] == j;
 }
 
-INLINE u64 mark_of(const Network *net, u64 i, u64 j) {
+INLINE u64 filter_bit(const Network *net, u64 i, u64 j) {
     u64 hash = (i * GOLDEN ^ j) * 0xBF58476D1CE4E5B9ull;
-    return (u64)(((unsigned __int128)hash * net->n_marks) >> 64);
+    return (u64)(((unsigned __int128)hash * net->n_filter_bits) >> 64);
 }
 
-/* Most pairs that are not linked are known by a mark; to search a row takes branches that cannot be foreseen. */
+/* The Bloom filter excludes most pairs that are not linked; searching a row takes unpredictable branches. */
 INLINE int are_linked(const Network *net, u64 i, u64 j) {
-    u64 mark = mark_of(net, i, j);
-    return (net->marks[mark >> 6] >> (mark & 63) & 1) && is_linked(net, i, j);
+    u64 bit = filter_bit(net, i, j);
+    return (net->link_filter[bit >> 6] >> (bit & 63) & 1) && is_linked(net, i, j);
 }
 
 INLINE u64 triplet_key(u64 key, u64 b) { return mix(key + (b + 1) * GOLDEN); }
 
-/* The first attempt at a triplet: the link goes to l, the node to j, and the link is asked for. */
-INLINE void ask_link(const Network *net, u64 key, Triplet *triplet) {
+/* The first candidate for a triplet: the link goes to l, the node to j, and the link is prefetched. */
+INLINE void prefetch_link(const Network *net, u64 key, Triplet *triplet) {
     u64 n = 0, p = bounded(key, &n, net->n_links);
     triplet->l = p;
     triplet->j = bounded(key, &n, net->n_nodes);
@@ -93,15 +93,15 @@ INLINE void ask_link(const Network *net, u64 key, Triplet *triplet) {
     __builtin_prefetch(&net->adj_indices[p]);
 }
 
-INLINE void ask_mark(const Network *net, const Triplet *triplet) {
-    __builtin_prefetch(&net->marks[mark_of(net, net->link_sources[triplet->l], triplet->j) >> 6]);
+INLINE void prefetch_filter(const Network *net, const Triplet *triplet) {
+    __builtin_prefetch(&net->link_filter[filter_bit(net, net->link_sources[triplet->l], triplet->j) >> 6]);
 }
 
-/* Draw a triplet that was asked for: nearly always the first attempt is the last. */
+/* Draw a triplet whose first candidate is drawn; nearly always that is the triplet. */
 INLINE void draw(const Network *net, u64 key, Triplet *triplet) {
     u64 p = triplet->l, j = triplet->j, i = net->link_sources[p], n = 0;
     while (j == i || are_linked(net, i, j)) {
-        if (n == 0) { /* the first attempt again, to get past its words */
+        if (n == 0) { /* the first candidate again, to skip its random words */
             bounded(key, &n, net->n_links);
             bounded(key, &n, net->n_nodes);
         }
@@ -116,36 +116,36 @@ INLINE void draw(const Network *net, u64 key, Triplet *triplet) {
 /* Draw the triplets of iteration t. */
 static void draw_batch(const Network *net, u64 seed, u64 t, u64 batch, Triplet *triplets) {
     u64 key = iteration_key(seed, t);
-    for (u64 b = 0; b < batch && b < LINKS_AHEAD + MARKS_AHEAD; b++) ask_link(net, triplet_key(key, b), &triplets[b]);
-    for (u64 b = 0; b < batch && b < MARKS_AHEAD; b++) ask_mark(net, &triplets[b]);
+    for (u64 b = 0; b < batch && b < LINKS_LEAD + FILTER_LEAD; b++) prefetch_link(net, triplet_key(key, b), &triplets[b]);
+    for (u64 b = 0; b < batch && b < FILTER_LEAD; b++) prefetch_filter(net, &triplets[b]);
     for (u64 b = 0; b < batch; b++) {
-        u64 ahead = b + LINKS_AHEAD + MARKS_AHEAD;
-        if (ahead < batch) ask_link(net, triplet_key(key, ahead), &triplets[ahead]);
-        if (b + MARKS_AHEAD < batch) ask_mark(net, &triplets[b + MARKS_AHEAD]);
+        u64 ahead = b + LINKS_LEAD + FILTER_LEAD;
+        if (ahead < batch) prefetch_link(net, triplet_key(key, ahead), &triplets[ahead]);
+        if (b + FILTER_LEAD < batch) prefetch_filter(net, &triplets[b + FILTER_LEAD]);
         draw(net, triplet_key(key, b), &triplets[b]);
     }
 }
 
-INLINE void ask_row(const Network *net, u64 row) {
+INLINE void prefetch_row(const Network *net, u64 row) {
     u64 p = net->indptr[row], end = net->indptr[row + 1];
-    for (u64 k = 0; k < LINES_ASKED; k++, p += LINE / sizeof(Entry)) __builtin_prefetch(&net->entries[p]);
-    for (; p < end; p += LINE / sizeof(Entry)) __builtin_prefetch(&net->entries[p]);
+    for (u64 k = 0; k < LINES_PREFETCHED; k++, p += LINE / sizeof(Nonzero)) __builtin_prefetch(&net->nonzeros[p]);
+    for (; p < end; p += LINE / sizeof(Nonzero)) __builtin_prefetch(&net->nonzeros[p]);
 }
 
-INLINE void ask_rows(const Network *net, const Triplet *triplet) {
-    ask_row(net, triplet->i);
-    ask_row(net, triplet->j);
-    ask_row(net, triplet->l);
+INLINE void prefetch_rows(const Network *net, const Triplet *triplet) {
+    prefetch_row(net, triplet->i);
+    prefetch_row(net, triplet->j);
+    prefetch_row(net, triplet->l);
 }
 
 INLINE double walk(const Network *net, u64 row, const double *totals, double prior, double scale,
                           const float *doubled, double *grads) {
-    double plain = 0.0, common = 0.0; /* the two parts of a weight need not be multiplied word by word */
+    double plain = 0.0, common = 0.0; /* the two parts of a weight need not be multiplied feature by feature */
     u64 start = net->indptr[row], n = net->indptr[row + 1] - start;
-    const Entry *entries = net->entries + start;
+    const Nonzero *nonzeros = net->nonzeros + start;
     for (u64 p = 0; p < n; p++) {
-        u32 f = entries[p].word;
-        double x = entries[p].value, grad = x * (x - doubled[f]);
+        u32 f = nonzeros[p].feature;
+        double x = nonzeros[p].value, grad = x * (x - doubled[f]);
         grads[p] = grad;
         plain += grad;
         common += totals[f] * grad;
@@ -155,8 +155,8 @@ INLINE double walk(const Network *net, u64 row, const double *totals, double pri
 
 INLINE void add(const Network *net, u64 row, double share, const double *grads, double *totals) {
     u64 start = net->indptr[row], n = net->indptr[row + 1] - start;
-    const Entry *entries = net->entries + start;
-    for (u64 p = 0; p < n; p++) totals[entries[p].word] += share * grads[p];
+    const Nonzero *nonzeros = net->nonzeros + start;
+    for (u64 p = 0; p < n; p++) totals[nonzeros[p].feature] += share * grads[p];
 }
 
 /* Run n_iters iterations; totals (n_features) start at zero. Returns how many triplets were violated. */
@@ -174,17 +174,17 @@ u64 run(const Network *net, u64 seed, u64 batch, u64 n_iters, double reg, double
         u64 at = 0;
         draw_batch(net, seed, t + 1, batch, drawn[(t + 1) % 2]);
         for (u64 b = 0; b < batch; b++) {
-            u64 ahead = b + ROWS_AHEAD;
+            u64 ahead = b + ROWS_LEAD;
             if (ahead < batch)
-                ask_rows(net, &triplets[ahead]);
+                prefetch_rows(net, &triplets[ahead]);
             else if (ahead - batch < batch)
-                ask_rows(net, &next[ahead - batch]);
+                prefetch_rows(net, &next[ahead - batch]);
             u64 i = triplets[b].i, j = triplets[b].j, l = triplets[b].l, first = net->indptr[i], last = net->indptr[i + 1];
             u64 n_linked = net->indptr[l + 1] - net->indptr[l], n_unlinked = net->indptr[j + 1] - net->indptr[j];
-            for (u64 q = first; q < last; q++) doubled[net->entries[q].word] = 2 * net->entries[q].value;
+            for (u64 q = first; q < last; q++) doubled[net->nonzeros[q].feature] = 2 * net->nonzeros[q].value;
             double gap = walk(net, l, totals, p, scale, doubled, grads + at);
             gap -= walk(net, j, totals, p, scale, doubled, grads + at + n_linked);
-            for (u64 q = first; q < last; q++) doubled[net->entries[q].word] = 0;
+            for (u64 q = first; q < last; q++) doubled[net->nonzeros[q].feature] = 0;
             is_violated[b] = gap + margin > 0.0;
             if (is_violated[b]) at += n_linked + n_unlinked;
         }
@@ -224,8 +224,8 @@ INLINE void embed(const Network *net, u64 row, const Factors *factors, float *re
     u64 width = factors->width;
     for (u64 k = 0; k < width; k++) embedding[k] = 0;
     for (u64 p = net->indptr[row]; p < net->indptr[row + 1]; p++) {
-        u64 f = net->entries[p].word;
-        float x = net->entries[p].value, scaled = x * factors->step_sizes[f], size = factors->size * x;
+        u64 f = net->nonzeros[p].feature;
+        float x = net->nonzeros[p].value, scaled = x * factors->step_sizes[f], size = factors->size * x;
         const float *restrict total = factors->totals + f * width;
         for (u64 first = 0; first < width; first += 32) {
             u32 bits = (u32)(mix(factors->key + ((f << 32) + first + 1) * SIGN_KEY) >> 32);
@@ -259,8 +259,8 @@ INLINE void add_factors(const Network *net, u64 row, const Factors *factors, con
     u64 width = factors->width;
     double square = mean_square(direction, width, factors->rank);
     for (u64 p = net->indptr[row]; p < net->indptr[row + 1]; p++) {
-        u64 f = net->entries[p].word;
-        double x = net->entries[p].value;
+        u64 f = net->nonzeros[p].feature;
+        double x = net->nonzeros[p].value;
         float scaled = (float)x;
         float *restrict total = factors->totals + f * width;
         for (u64 k = 0; k < width; k++) total[k] += scaled * direction[k];
@@ -289,17 +289,17 @@ u64 run_factored(const Network *net, u64 seed, u64 batch, u64 n_iters, double re
         u64 at = 0;
         draw_batch(net, seed, t + 1, batch, drawn[(t + 1) % 2]);
         for (u64 b = 0; b < batch; b++) {
-            u64 ahead = b + ROWS_AHEAD;
+            u64 ahead = b + ROWS_LEAD;
             if (ahead < batch)
-                ask_rows(net, &triplets[ahead]);
+                prefetch_rows(net, &triplets[ahead]);
             else if (ahead - batch < batch)
-                ask_rows(net, &next[ahead - batch]);
+                prefetch_rows(net, &next[ahead - batch]);
             u64 i = triplets[b].i, j = triplets[b].j, l = triplets[b].l, first = net->indptr[i], last = net->indptr[i + 1];
             u64 n_linked = net->indptr[l + 1] - net->indptr[l], n_unlinked = net->indptr[j + 1] - net->indptr[j];
-            for (u64 q = first; q < last; q++) doubled[net->entries[q].word] = 2 * net->entries[q].value;
+            for (u64 q = first; q < last; q++) doubled[net->nonzeros[q].feature] = 2 * net->nonzeros[q].value;
             double gap = walk(net, l, totals, p, scale, doubled, grads + at);
             gap -= walk(net, j, totals, p, scale, doubled, grads + at + n_linked);
-            for (u64 q = first; q < last; q++) doubled[net->entries[q].word] = 0;
+            for (u64 q = first; q < last; q++) doubled[net->nonzeros[q].feature] = 0;
             float *e = embeddings + b * 3 * width;
             embed(net, i, &factors, e);
             embed(net, j, &factors, e + width);
@@ -338,13 +338,13 @@ INLINE u64 difference(const Network *net, u64 row, u64 other, u32 *features, dou
     u64 p = net->indptr[row], p_end = net->indptr[row + 1], r = net->indptr[other], r_end = net->indptr[other + 1], n = 0;
     while (p < p_end || r < r_end) {
         double value;
-        const Entry *one = &net->entries[p], *two = &net->entries[r];
-        if (r >= r_end || (p < p_end && one->word < two->word)) {
-            features[n] = one->word, value = one->value, p++;
-        } else if (p >= p_end || two->word < one->word) {
-            features[n] = two->word, value = -(double)two->value, r++;
+        const Nonzero *one = &net->nonzeros[p], *two = &net->nonzeros[r];
+        if (r >= r_end || (p < p_end && one->feature < two->feature)) {
+            features[n] = one->feature, value = one->value, p++;
+        } else if (p >= p_end || two->feature < one->feature) {
+            features[n] = two->feature, value = -(double)two->value, r++;
         } else {
-            features[n] = one->word, value = (double)one->value - (double)two->value, p++, r++;
+            features[n] = one->feature, value = (double)one->value - (double)two->value, p++, r++;
         }
         values[n] = value;
         n += value != 0.0;
@@ -354,14 +354,14 @@ INLINE u64 difference(const Network *net, u64 row, u64 other, u32 *features, dou
 
 INLINE u64 row_start(u64 f) { return (f * (f + 1)) >> 1; }
 
-/* Ask for the entries that the row after that of word a needs. */
-INLINE void ask_next_row(const u32 *features, u64 a, u64 n, const double *totals) {
+/* Prefetch the elements for the row after that of feature a. */
+INLINE void prefetch_next_row(const u32 *features, u64 a, u64 n, const double *totals) {
     if (a + 1 == n) return;
     const double *row = totals + row_start(features[a + 1]);
     for (u64 b = 0; b <= a; b++) __builtin_prefetch(row + features[b]);
 }
 
-/* The sum of values times a row of totals over the first n words, in four sums. */
+/* The sum of values times a row of totals over the first n features, in four partial sums. */
 INLINE double row_dot(const u32 *features, const double *values, u64 n, const double *row) {
     double sums[4] = {0.0, 0.0, 0.0, 0.0};
     u64 b = 0;
@@ -375,7 +375,7 @@ INLINE double row_dot(const u32 *features, const double *values, u64 n, const do
 INLINE double quadratic(const u32 *features, const double *values, u64 n, const double *totals, double prior, double scale) {
     double sum = 0.0, norm = 0.0;
     for (u64 a = 0; a < n; a++) {
-        ask_next_row(features, a, n, totals);
+        prefetch_next_row(features, a, n, totals);
         const double *row = totals + row_start(features[a]);
         double x = values[a];
         sum += x * (2.0 * row_dot(features, values, a, row) + x * row[features[a]]);
@@ -386,13 +386,13 @@ INLINE double quadratic(const u32 *features, const double *values, u64 n, const 
 
 INLINE void add_outer(const u32 *features, const double *values, u64 n, double scale, double *totals) {
     for (u64 a = 0; a < n; a++) {
-        ask_next_row(features, a, n, totals);
+        prefetch_next_row(features, a, n, totals);
         double *row = totals + row_start(features[a]), scaled = scale * values[a];
         for (u64 b = 0; b <= a; b++) row[features[b]] += scaled * values[b];
     }
 }
 
-/* As run, with totals a packed lower triangle of all words. */
+/* As run, with totals a packed lower triangle of all features. */
 u64 run_full(const Network *net, u64 seed, u64 batch, u64 n_iters, double reg, double margin, double start, double prior,
              u64 longest, double *totals) {
     u32 *features = malloc(batch * 4 * longest * sizeof(u32));

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from fastspml import SPML, Network
-from fastspml.kernels.rows import Apart
-from fastspml.training.layout import side_by_side
+from fastspml.kernels.rows import SplitRows
+from fastspml.training.layout import as_records
 from fastspml.training.problem import factor_width
 
 SOURCE = Path(__file__).with_name("limit.c")
@@ -25,8 +25,9 @@ class _Network(ctypes.Structure):
     """The struct Network of limit.c."""
 
     _fields_ = [
-        (name, ctypes.c_void_p) for name in ("indptr", "entries", "adj_indptr", "adj_indices", "link_sources", "marks")
-    ] + [(name, ctypes.c_uint64) for name in ("n_nodes", "n_links", "n_features", "n_marks")]
+        (name, ctypes.c_void_p)
+        for name in ("indptr", "nonzeros", "adj_indptr", "adj_indices", "link_sources", "link_filter")
+    ] + [(name, ctypes.c_uint64) for name in ("n_nodes", "n_links", "n_features", "n_filter_bits")]
 
 
 def has_compiler() -> bool:
@@ -51,19 +52,19 @@ class LimitSPML:
 
     def __init__(self, network: Network, metric: str = "diagonal") -> None:
         prepared = SPML(metric=metric).prepare(network)
-        self._stack, columns = prepared.stacked, prepared.columns
-        if isinstance(self._stack.entries, Apart):  # of a network that is too large to be copied for a fit
-            self._stack = self._stack._replace(entries=side_by_side(self._stack.words, self._stack.values))
-        arrays = [getattr(self._stack, name) for name, kind in _Network._fields_ if kind is ctypes.c_void_p]
-        if self._stack.adj_indices.itemsize != 4 or self._stack.entries.itemsize != 8:
+        (rows, links, _), columns = prepared.stacked, prepared.columns
+        if isinstance(rows.nonzeros, SplitRows):  # of a network that is too large to be copied for a fit
+            rows = rows._replace(nonzeros=as_records(rows.features, rows.values))
+        self._arrays = [*rows, *links]  # in the order of the struct
+        if links.targets.itemsize != 4 or rows.nonzeros.itemsize != 8:
             raise ValueError("the C loop takes indices and attributes of 32 bits.")
         n_words = network.n_features if columns is None else len(columns)
         self._n_entries = n_words if columns is None else n_words * (n_words + 1) // 2
         self._struct = _Network(
-            *(array.ctypes.data for array in arrays), network.n_nodes, network.n_links, n_words,
-            64 * len(self._stack.marks),
+            *(array.ctypes.data for array in self._arrays), network.n_nodes, network.n_links, n_words,
+            64 * len(links.filter),
         )  # fmt: skip
-        self._longest = int(np.diff(self._stack.indptr.view(np.int64)).max())
+        self._longest = int(np.diff(rows.indptr.view(np.int64)).max())
         self._metric = metric
         self._run = {"diagonal": library().run, "full": library().run_full, "factored": library().run_factored}[metric]
 

@@ -53,7 +53,7 @@ class Driver:
         self.client, self.problem, self.until, self.run_here = client, problem, until, run_here
         self.run, self.bare = uuid.uuid4().hex, make_sums(0, np.zeros((0, 1)), np.zeros((0, 1)), 0.0)
         prepared, path = problem.prepared, None if path is None else str(Path(path).resolve())
-        counts: np.ndarray = np.zeros((0, problem.n_pools), dtype=np.int64)
+        counts: np.ndarray = np.zeros((0, problem.n_groups), dtype=np.int64)
         recipe = Recipe(
             package_digest(),
             replace(problem, prepared=None),  # type: ignore[arg-type]

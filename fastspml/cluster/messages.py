@@ -96,6 +96,7 @@ def networks_checksum(path: str, prepared: Prepared) -> str:
     if known is not None:
         return known
     value, stacked = 0, prepared.stacked
-    for array in (stacked.indptr, stacked.words, stacked.values, stacked.adj_indptr, stacked.adj_indices):
+    rows, links = stacked.rows, stacked.links
+    for array in (rows.indptr, rows.features, rows.values, links.indptr, links.targets):
         value = zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data, value)
     return f"{value:08x}"

@@ -1,4 +1,4 @@
-"""What kernels are handed in one piece: networks, settings and memory, as named tuples of arrays and numbers."""
+"""Arguments of the training kernels, grouped by meaning: networks, settings, sums and buffers, as named tuples."""
 
 from __future__ import annotations
 
@@ -6,73 +6,71 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fastspml.kernels.rows import Apart
+from fastspml.kernels.rows import Rows
+
+
+class Links(NamedTuple):
+    """The adjacency matrices of all tasks, stacked, by rows; all arrays read-only and unsigned."""
+
+    indptr: np.ndarray
+    targets: np.ndarray  # node l of each link, numbered within its task
+    sources: np.ndarray  # node i of each link, numbered over all tasks
+    filter: np.ndarray  # Bloom filter over links, as `link_filter.py` has it
+
+
+class Tasks(NamedTuple):
+    """Where each task starts in the stacked arrays, and the groups of tasks that triplets are drawn from.
+
+    Algorithm 1 draws from one group of all tasks, Algorithm 2 from a group per task. All arrays are read-only.
+    """
+
+    node_starts: np.ndarray  # task q has nodes node_starts[q] to node_starts[q + 1] - 1
+    link_starts: np.ndarray
+    row_starts: np.ndarray  # node i of task q has features in row row_starts[q] + i; tasks can share rows
+    group_starts: np.ndarray  # group g has tasks group_starts[g] to group_starts[g + 1] - 1
+    group_sizes: np.ndarray  # nodes of the largest task of each group
+    triplet_starts: np.ndarray  # number of the first triplet of each node; empty if no group is drawn by number
+    draws_by_number: np.ndarray  # per group: draw the number of a triplet, as rejection would take too many attempts
 
 
 class Stack(NamedTuple):
-    """Networks as the kernels see them: their arrays one below the other, all read-only, indices unsigned.
+    """The networks of a fit, stacked."""
 
-    Task q owns nodes node_starts[q] to node_starts[q + 1] and links link_starts[q] to link_starts[q + 1] of the stacked
-    arrays; its node i has attributes in row feature_starts[q] + i, so tasks over the same nodes share rows.
-    Pool p holds tasks pool_starts[p] to pool_starts[p + 1]: Algorithm 1 draws from one pool of all tasks,
-    Algorithm 2 has a pool per task.
-    """
-
-    indptr: np.ndarray
-    entries: np.ndarray | Apart  # words and values, side by side or apart
-    adj_indptr: np.ndarray
-    adj_indices: np.ndarray  # positions within the task
-    link_sources: np.ndarray  # the stacked position of the node that each link leaves
-    node_starts: np.ndarray
-    link_starts: np.ndarray
-    feature_starts: np.ndarray
-    pool_starts: np.ndarray
-    pool_sizes: np.ndarray  # nodes of the largest task of each pool
-    triplet_starts: np.ndarray  # numbering of S by anchor; empty where rejection does well for every pool
-    draws_by_number: np.ndarray  # per pool: whether triplets are drawn by that numbering
-    marks: np.ndarray  # bits, by a hash of its nodes set for every link, and by chance for some pairs without
-
-    @property
-    def words(self) -> np.ndarray:
-        """The words of all entries."""
-        return self.entries.words if isinstance(self.entries, Apart) else self.entries["word"]
-
-    @property
-    def values(self) -> np.ndarray:
-        """The values of all entries."""
-        return self.entries.values if isinstance(self.entries, Apart) else self.entries["value"]
+    rows: Rows  # features of nodes
+    links: Links
+    tasks: Tasks
 
 
 class Settings(NamedTuple):
-    """The parameters of a fit as the kernels see them."""
+    """The parameters of a fit."""
 
     seed: np.uint64
     batch_size: np.uint64
-    share: float  # what a violated triplet adds of its subgradient: 1 / batch_size, times the shards it stands for
+    triplet_weight: float  # of a violated triplet in the totals: 1 / batch_size, times the shards it represents
     margin: float
-    length: float  # b: 1 where a candidate's own length counts (score="distance"), 0 where not ("similarity")
+    length: float  # b: 1 if a candidate's own length counts (score="distance"), 0 if not ("similarity")
     start: float  # the first iteration is evaluated at start * I
-    prior: float  # what a distance's metric is pulled to: prior * I
+    prior: float  # a distance's metric is regularised towards prior * I
     priors: np.ndarray  # the same for every metric, (metrics,)
     regs: np.ndarray  # (metrics,)
-    has_tasks: bool  # whether pool q has a metric of its own, in column q + 1
-    clip_each_every: np.uint64  # diagonal: project every metric after so many iterations; 0 is never
-    clip_sums_every: np.uint64  # diagonal: evaluate at projected sums after so many iterations; 0 is never
+    has_tasks: bool  # whether group g has a metric of its own, in column g + 1
+    clip_each_every: np.uint64  # diagonal: iterations between projections of every metric; 0 is never
+    clip_sums_every: np.uint64  # diagonal: iterations between evaluations at projected sums; 0 is never
     evaluates_given: bool  # full: evaluate at given metrics instead of the totals
-    clock_origin: np.uint64  # after iteration t, totals stand for clock_origin + clock_rate * t iterations, modulo 2^64
+    clock_origin: np.uint64  # after iteration t, totals count as clock_origin + clock_rate * t iterations, mod 2^64
     clock_rate: np.uint64
-    ahead: np.ndarray  # uint64 (metrics,): a metric's own clock less the others', modulo 2^64; 0 but for added tasks
-    first_pool: np.uint64  # what the first pool counts as when triplets are drawn; 0 but for added tasks
-    common_is_given: bool  # column 0 of the totals holds the common metric itself, which stays as it is, like factors
+    clock_offsets: np.ndarray  # uint64 (metrics,): added to the clock of a metric, mod 2^64; 0 except for added tasks
+    first_group: np.uint64  # number of the first group in the keys of draws; 0 except for added tasks
+    common_is_given: bool  # column 0 of the totals holds the common metric itself, which stays fixed, like the factors
     step: float  # of the factors
     rank: np.uint64  # of the factors, without padding
     factor_seed: np.uint64  # of the first factors
 
 
 class Scales(NamedTuple):
-    """How totals become the metric that a pool is evaluated at: prior I + common V_0 + task V_own."""
+    """The factors that turn totals into the metric that a group is evaluated at: prior I + common V_0 + task V_q."""
 
-    own: np.uint64  # the column of the task's totals; 0 for none
+    column: np.uint64  # of the task's totals V_q; 0 if there is none
     prior: float
     common: float
     task: float
@@ -80,47 +78,78 @@ class Scales(NamedTuple):
     length: float  # as in Settings
 
 
-class Sums(NamedTuple):
-    """What iterations add up to; a kernel that changes one part changes all, so that they always agree."""
+class Update(NamedTuple):
+    """How a violated triplet changes the totals."""
 
-    totals: np.ndarray  # V, float64 (entries, metrics); an entry is a feature, or one of a packed lower triangle
+    column: np.uint64  # of the task's totals; 0 if there is none
+    weight: float  # of the subgradient
+    harmonic: float  # weight of the change in the moments
+    keeps_common: bool  # change only the task's column
+
+
+class Sums(NamedTuple):
+    """The state of training, a sum over iterations; a kernel updates all of them together."""
+
+    totals: np.ndarray  # V, float64 (features, metrics), or (packed lower triangle, metrics) of full metrics
     moments: np.ndarray  # U, the same shape, or (0, metrics) without averaging
-    factor_totals: np.ndarray  # S, (features, width), in the type of the features; empty but for factored metrics
-    squares: np.ndarray  # G, float64 (features,); empty but for factored metrics
-    counters: np.ndarray  # int64 (training.N_COUNTERS,)
+    factor_totals: np.ndarray  # S, (features, width), in the dtype of the features; empty unless factored
+    squares: np.ndarray  # G, float64 (features,); empty unless factored
+    counters: np.ndarray  # int64 (N_COUNTERS,)
     harmonic: np.ndarray  # float64 (1,): the harmonic number of the iterations done
 
 
-N_SUMMED = 4  # the first parts of `Sums`, which shards add up
+N_SUMMED = 4  # the first fields of `Sums`, which shards add up
+
+# Positions in Sums.counters: iterations done, triplets evaluated and violated, features read, totals changed, and the
+# first iteration with a gap that is not finite (0: none).
+ITERATION, EVALUATED, VIOLATED, FEATURES_READ, TOTALS_CHANGED, BAD_ITERATION = 0, 1, 2, 3, 4, 5
+N_COUNTERS = 6
 
 
-class DiagonalMemory(NamedTuple):
+class DiagonalBuffers(NamedTuple):
     """Scratch memory for diagonal metrics."""
 
-    doubled: np.ndarray  # (features,), zero between triplets
-    touched: np.ndarray
-    floors: np.ndarray
+    doubled: np.ndarray  # (features,): 2 x_i of a triplet, zero between triplets
+    touched: np.ndarray  # list of totals changed since the last projection, see `diagonal.add_row`
+    floors: np.ndarray  # (metrics,): totals of a weight of zero
 
 
-class FullMemory(NamedTuple):
+class FullBuffers(NamedTuple):
     """Scratch memory for full metrics."""
 
-    features: np.ndarray  # of the subgradients that are kept
+    features: np.ndarray  # of the differences in Buffers.grads
 
 
-class FactoredMemory(NamedTuple):
-    """Scratch memory for factored metrics: that of their diagonal part, and what their factors are made with."""
+class FactoredBuffers(NamedTuple):
+    """Scratch memory for factored metrics."""
 
-    diagonal: DiagonalMemory
-    step_sizes: np.ndarray  # (features,), step / sqrt(G + EPSILON)
+    diagonal: DiagonalBuffers
+    step_sizes: np.ndarray  # (features,): step / sqrt(G + EPSILON)
     embeddings: np.ndarray  # (triplets, 3, width): of i, j, l, for the violated triplets of an iteration
 
 
-class Work(NamedTuple):
-    """Memory that the kernels work in, sized once."""
+class Buffers(NamedTuple):
+    """Scratch memory of a thread, allocated once."""
 
-    rows: np.ndarray  # (2, triplets, 3): i, j, l as rows of features, of even and of odd iterations
-    violated: np.ndarray  # (triplets, fields): notes on the violated triplets of an iteration
-    grads: np.ndarray  # subgradients kept, and room for one more
+    batches: np.ndarray  # uint64 (2, triplets, 3): rows i, j, l of even and of odd iterations
+    violated: np.ndarray  # VIOLATED (triplets,): the violated triplets of an iteration
+    grads: np.ndarray  # their subgradients, up to n_kept, and space for one more triplet
     n_kept: np.uint64
-    memory: DiagonalMemory | FullMemory | FactoredMemory  # tells the form of the metrics, too
+    form: DiagonalBuffers | FullBuffers | FactoredBuffers  # its type selects the form of the metrics
+
+
+class Slot(NamedTuple):
+    """Where the subgradient of a triplet is kept."""
+
+    number: np.uint64  # in FactoredBuffers.embeddings
+    start: np.uint64  # in Buffers.grads
+
+
+# A violated triplet: its group, its position in the batch, where its subgradient starts in Buffers.grads, where the
+# rows of its nodes start, and their lengths: for l and j the number of subgradients, which differs for full metrics.
+VIOLATED_DTYPE = np.dtype(
+    [
+        (name, np.uint64)
+        for name in ("group", "b", "start", "anchor", "n_anchor", "linked", "n_linked", "unlinked", "n_unlinked")
+    ]
+)

@@ -8,7 +8,7 @@ features f of its nodes, with
 
 The state is two sums: S, of these rows, and G, of their mean squares. AdaGrad in dual-averaging form gives
 F_f = F0_f + step S_f / sqrt(G_f + EPSILON). F itself is not kept: its rows are S_f times a step size per feature, plus
-F0_f, whose entries are 0.1 / sqrt(rank) with random signs from a hash. That halves the memory that a triplet reads and
+F0_f, whose elements are 0.1 / sqrt(rank) with random signs from a hash. That halves the memory that a triplet reads and
 writes. Rows of S are padded with zeros to whole cache lines; the compiler vectorises the loops over factors k.
 """
 
@@ -16,18 +16,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastspml.kernels.draws import mix
+from fastspml.kernels.compiler_hints import in_registers, opaque_increment, tail
+from fastspml.kernels.generator import mix
 from fastspml.kernels.jit import kernel
-from fastspml.kernels.loops import at_hand, onward, step
-from fastspml.kernels.prefetch import per_line, prefetch
-from fastspml.kernels.rows import value_at, word_at
+from fastspml.kernels.prefetch import elements_per_line, prefetch
+from fastspml.kernels.rows import feature_at, value_at
 
 ZERO, ONE, TWO, THREE, FOUR = (np.uint64(number) for number in range(5))
-I, J, L = ZERO, ONE, TWO  # where the embeddings of a triplet are kept
-EPSILON = 1e-12  # far below any mean square that matters
-FIRST_NORM = 0.1  # of a row of F0
-SIGNS = np.uint64(32)  # drawn with one hash
-SIGN_KEY = np.uint64(0xD1B54A32D192ED03)  # odd, and not the increment of the draws
+I, J, L = ZERO, ONE, TWO  # positions of a triplet's nodes in its embeddings
+EPSILON = 1e-12  # avoids a division by zero; far below the mean squares of features that were updated
+FIRST_NORM = 0.1  # Euclidean norm of a row of F0
+SIGNS = np.uint64(32)  # signs from one hash
+SIGN_KEY = np.uint64(0xD1B54A32D192ED03)  # odd, and different from the increment of the draws
 
 
 @kernel
@@ -61,19 +61,19 @@ def set_step_sizes(settings, squares, step_sizes):
 
 
 @kernel
-def prefetch_factors(entries, row, factor_totals):
-    """Prefetch the rows of S that embedding a row of features reads."""
-    width, n_line = np.uint64(factor_totals.shape[1]), per_line(factor_totals)
+def prefetch_factors(nonzeros, row, factor_totals):
+    """Prefetch the rows of S for the features of a row."""
+    width, per_line = np.uint64(factor_totals.shape[1]), elements_per_line(factor_totals)
     for p in range(row.start, row.start + row.n):
-        number = np.uint64(word_at(entries, p)) * width
-        for _ in range(width // n_line):
-            prefetch(factor_totals, number)
-            number += n_line
+        position = np.uint64(feature_at(nonzeros, p)) * width
+        for _ in range(width // per_line):
+            prefetch(factor_totals, position)
+            position += per_line
 
 
 @kernel
 def add_to_embedding(embedding, f, x, settings, step_sizes, factor_totals):
-    """Add x F_f to an embedding, (width,), in place; beyond the rank it is garbage."""
+    """Add x F_f to an embedding, (width,), in place; numbers beyond the rank are arbitrary."""
     size = embedding.dtype.type(FIRST_NORM / np.sqrt(np.float64(settings.rank))) * x
     total, scaled = factor_totals[f], x * step_sizes[f]
     width = np.uint64(len(embedding))
@@ -84,37 +84,37 @@ def add_to_embedding(embedding, f, x, settings, step_sizes, factor_totals):
 
 
 @kernel
-def embed_row(memory, entries, row, settings, factor_totals, embedding):
+def embed_row(form, nonzeros, row, settings, factor_totals, embedding):
     """Set embedding, (width,), to F'x of a row, in place."""
-    entries, factor_totals, embedding = onward(entries, row.start), at_hand(factor_totals), at_hand(embedding)
+    nonzeros, factor_totals, embedding = tail(nonzeros, row.start), in_registers(factor_totals), in_registers(embedding)
     for k in range(np.uint64(len(embedding))):
         embedding[k] = 0.0
     p = ZERO
     while p < row.n:
-        f, x = np.uint64(word_at(entries, p)), value_at(entries, p)
-        add_to_embedding(embedding, f, x, settings, memory.step_sizes, factor_totals)
-        p = step(p)
+        f, x = np.uint64(feature_at(nonzeros, p)), value_at(nonzeros, p)
+        add_to_embedding(embedding, f, x, settings, form.step_sizes, factor_totals)
+        p = opaque_increment(p)
     for k in range(settings.rank, np.uint64(len(embedding))):
         embedding[k] = 0.0
 
 
 @kernel
 def gap_term(embedded, k, length):
-    """Return what factor k adds to the gap of the embeddings of i, j, l."""
+    """Return the term of factor k in the gap of the embeddings of i, j, l, (3, width)."""
     e_i, e_j, e_l = np.float64(embedded[I, k]), np.float64(embedded[J, k]), np.float64(embedded[L, k])
     return (e_l - e_j) * (length * (e_l + e_j) - 2.0 * e_i)
 
 
 @kernel
-def gap_factors(memory, entries, triplet, settings, factor_totals, slot):
-    """Return (e_l - e_j)' (b (e_l + e_j) - 2 e_i) of a triplet, and keep its embeddings in memory.embeddings[slot].
+def gap_factors(form, nonzeros, triplet, settings, factor_totals, number):
+    """Return (e_l - e_j)' (b (e_l + e_j) - 2 e_i) of a triplet; write its embeddings to form.embeddings[number].
 
-    In four sums, so that an addition need not wait for the one before it.
+    Four partial sums break the chain of dependent additions.
     """
-    embedded = memory.embeddings[slot]
-    embed_row(memory, entries, triplet.anchor, settings, factor_totals, embedded[I])
-    embed_row(memory, entries, triplet.unlinked, settings, factor_totals, embedded[J])
-    embed_row(memory, entries, triplet.linked, settings, factor_totals, embedded[L])
+    embedded = form.embeddings[number]
+    embed_row(form, nonzeros, triplet.anchor, settings, factor_totals, embedded[I])
+    embed_row(form, nonzeros, triplet.unlinked, settings, factor_totals, embedded[J])
+    embed_row(form, nonzeros, triplet.linked, settings, factor_totals, embedded[L])
     sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
     for k in range(ZERO, np.uint64(embedded.shape[1]), FOUR):
         sum_0 += gap_term(embedded, k, settings.length)
@@ -138,7 +138,7 @@ def set_directions(embedded, length):
 
 @kernel
 def mean_square(vector, rank):
-    """Return the mean square of a vector that is zero beyond the rank; in four sums."""
+    """Return the mean square of a vector that is zero beyond the rank, in four partial sums."""
     sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
     for k in range(ZERO, np.uint64(len(vector)), FOUR):
         sum_0 += np.float64(vector[k]) ** 2
@@ -149,31 +149,32 @@ def mean_square(vector, rank):
 
 
 @kernel
-def add_factor_row(memory, entries, row, direction, settings, sums):
-    """Add x_f u to S_f and its mean square to G_f, for the features of a row, in place; return how many of S changed.
+def add_factor_row(form, nonzeros, row, direction, settings, sums):
+    """Add x_f u to S_f and its mean square to G_f, for the features of a row, in place; return how much of S changed.
 
-    A shard counts them `clock_rate` times.
+    In a shard they count `clock_rate` times.
     """
     rate, square = np.float64(settings.clock_rate), mean_square(direction, settings.rank)
-    entries, direction, factor_totals = onward(entries, row.start), at_hand(direction), at_hand(sums.factor_totals)
-    squares, step_sizes = at_hand(sums.squares), at_hand(memory.step_sizes)
+    nonzeros, direction = tail(nonzeros, row.start), in_registers(direction)
+    factor_totals, squares = in_registers(sums.factor_totals), in_registers(sums.squares)
+    step_sizes = in_registers(form.step_sizes)
     p = ZERO
     while p < row.n:
-        f, x = np.uint64(word_at(entries, p)), np.float64(value_at(entries, p))
+        f, x = np.uint64(feature_at(nonzeros, p)), np.float64(value_at(nonzeros, p))
         total, scaled = factor_totals[f], direction.dtype.type(rate * x)
         for k in range(np.uint64(len(direction))):
             total[k] += scaled * direction[k]
         squares[f] += rate * x * x * square
         step_sizes[f] = settings.step / np.sqrt(squares[f] + EPSILON)
-        p = step(p)
+        p = opaque_increment(p)
     return row.n * settings.rank
 
 
 @kernel
-def add_factors(memory, entries, triplet, slot, settings, sums):
+def add_factors(form, nonzeros, triplet, settings, sums, number):
     """Add a violated triplet to S and G, in place; return how many numbers of S changed."""
-    embedded = memory.embeddings[slot]
+    embedded = form.embeddings[number]
     set_directions(embedded, settings.length)
-    n_changed = add_factor_row(memory, entries, triplet.anchor, embedded[I], settings, sums)
-    n_changed += add_factor_row(memory, entries, triplet.linked, embedded[L], settings, sums)
-    return n_changed + add_factor_row(memory, entries, triplet.unlinked, embedded[J], settings, sums)
+    n_changed = add_factor_row(form, nonzeros, triplet.anchor, embedded[I], settings, sums)
+    n_changed += add_factor_row(form, nonzeros, triplet.linked, embedded[L], settings, sums)
+    return n_changed + add_factor_row(form, nonzeros, triplet.unlinked, embedded[J], settings, sums)

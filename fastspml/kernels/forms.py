@@ -1,145 +1,145 @@
-"""What differs between the forms of metrics. The type of `Work.memory` chooses; Python cannot call these functions."""
+"""What differs between forms of metrics. The type of `Buffers.form` selects; Python cannot call these functions."""
 
 from __future__ import annotations
 
-import numpy as np
 from numba.extending import overload
 
-from fastspml.kernels.arguments import DiagonalMemory, FactoredMemory, FullMemory
-from fastspml.kernels.diagonal import add_diagonal, clip_totals, gap_diagonal, gradient_diagonal
+from fastspml.kernels.arguments import Buffers, DiagonalBuffers, FactoredBuffers, FullBuffers
+from fastspml.kernels.diagonal import add_diagonal, clip_diagonal, gap_diagonal, gradient_diagonal, scaled
 from fastspml.kernels.factored import add_factors, gap_factors, prefetch_factors
-from fastspml.kernels.full import add_full, differences, gap_full
+from fastspml.kernels.full import SparseVector, add_outer, differences, gap_full, norm_weight
 from fastspml.kernels.jit import OPTIONS
 from fastspml.kernels.rows import span_of
 
-ZERO, ONE = np.uint64(0), np.uint64(1)
+
+def _for_form(buffers, diagonal, full, factored):
+    """Return the function for the form of metrics that buffers, a numba type, are for."""
+    form = buffers.types[Buffers._fields.index("form")]
+    return {DiagonalBuffers: diagonal, FullBuffers: full, FactoredBuffers: factored}[form.instance_class]
 
 
 # ---- evaluate --------------------------------------------------------------------------------------------------------
 
 
-def evaluate(memory, entries, triplet, scales, settings, evaluated, grads, at, slot):
-    """Return the gap of a triplet, and how many subgradients l and j have; write these to grads from at on."""
+def evaluate(buffers, nonzeros, triplet, scales, settings, sums, slot):
+    """Return the gap of a triplet and the numbers of subgradients of l and of j, which are written to the slot."""
 
 
-def _evaluate_diagonal(memory, entries, triplet, scales, settings, evaluated, grads, at, slot):
-    gap = gap_diagonal(memory, entries, triplet, scales, evaluated.totals, grads, at)
+def _evaluate_diagonal(buffers, nonzeros, triplet, scales, settings, sums, slot):
+    gap = gap_diagonal(buffers.form, nonzeros, triplet, scales, sums.totals, buffers.grads, slot.start)
     return gap, triplet.linked.n, triplet.unlinked.n
 
 
-def _evaluate_full(memory, entries, triplet, scales, settings, evaluated, grads, at, slot):
-    return gap_full(memory, entries, triplet, scales, evaluated.totals, grads, at)
+def _evaluate_full(buffers, nonzeros, triplet, scales, settings, sums, slot):
+    return gap_full(buffers.form, nonzeros, triplet, scales, sums.totals, buffers.grads, slot.start)
 
 
-def _evaluate_factored(memory, entries, triplet, scales, settings, evaluated, grads, at, slot):
-    gap = gap_diagonal(memory.diagonal, entries, triplet, scales, evaluated.totals, grads, at)
-    gap += gap_factors(memory, entries, triplet, settings, evaluated.factor_totals, slot)
+def _evaluate_factored(buffers, nonzeros, triplet, scales, settings, sums, slot):
+    gap = gap_diagonal(buffers.form.diagonal, nonzeros, triplet, scales, sums.totals, buffers.grads, slot.start)
+    gap += gap_factors(buffers.form, nonzeros, triplet, settings, sums.factor_totals, slot.number)
     return gap, triplet.linked.n, triplet.unlinked.n
 
 
 @overload(evaluate, jit_options=OPTIONS)
-def _evaluate(memory, entries, triplet, scales, settings, evaluated, grads, at, slot):
-    return _of_form(memory, _evaluate_diagonal, _evaluate_full, _evaluate_factored)
+def _evaluate(buffers, nonzeros, triplet, scales, settings, sums, slot):
+    return _for_form(buffers, _evaluate_diagonal, _evaluate_full, _evaluate_factored)
 
 
 # ---- recompute -------------------------------------------------------------------------------------------------------
 
 
-def recompute(memory, entries, triplet, length, grads, at):
-    """Write the subgradients of a triplet to grads from at on; return how many l and j have."""
+def recompute(buffers, nonzeros, triplet, settings, slot):
+    """Write the subgradients of a triplet to the slot again."""
 
 
-def _recompute_diagonal(memory, entries, triplet, length, grads, at):
-    gradient_diagonal(memory, entries, triplet, length, grads, at)
-    return triplet.linked.n, triplet.unlinked.n
+def _recompute_diagonal(buffers, nonzeros, triplet, settings, slot):
+    gradient_diagonal(buffers.form, nonzeros, triplet, settings.length, buffers.grads, slot.start)
 
 
-def _recompute_full(memory, entries, triplet, length, grads, at):
-    return differences(memory, entries, triplet, length, grads, at)
+def _recompute_full(buffers, nonzeros, triplet, settings, slot):
+    differences(buffers.form, nonzeros, triplet, settings.length, buffers.grads, slot.start)
 
 
-def _recompute_factored(memory, entries, triplet, length, grads, at):
-    gradient_diagonal(memory.diagonal, entries, triplet, length, grads, at)
-    return triplet.linked.n, triplet.unlinked.n
+def _recompute_factored(buffers, nonzeros, triplet, settings, slot):
+    gradient_diagonal(buffers.form.diagonal, nonzeros, triplet, settings.length, buffers.grads, slot.start)
 
 
 @overload(recompute, jit_options=OPTIONS)
-def _recompute(memory, entries, triplet, length, grads, at):
-    return _of_form(memory, _recompute_diagonal, _recompute_full, _recompute_factored)
+def _recompute(buffers, nonzeros, triplet, settings, slot):
+    return _for_form(buffers, _recompute_diagonal, _recompute_full, _recompute_factored)
 
 
 # ---- add -------------------------------------------------------------------------------------------------------------
 
 
-def add(memory, entries, triplet, slot, own, settings, harmonic, grads, at, sums):
-    """Subtract a violated triplet's subgradient from the totals, in place; return how many numbers changed."""
+def add(buffers, nonzeros, triplet, settings, update, sums, slot):
+    """Subtract the subgradient in the slot from the totals, in place; return the number of totals changed."""
 
 
-def _add_diagonal(memory, entries, triplet, slot, own, settings, harmonic, grads, at, sums):
-    return add_diagonal(memory, entries, triplet, own, settings, harmonic, grads, at, sums)
+def _add_diagonal(buffers, nonzeros, triplet, settings, update, sums, slot):
+    return add_diagonal(buffers.form, nonzeros, triplet, update, sums, buffers.grads, slot.start)
 
 
-def _add_full(memory, entries, triplet, slot, own, settings, harmonic, grads, at, sums):
-    return add_full(memory, triplet.linked.n, triplet.unlinked.n, own, settings, harmonic, grads, at, sums)
+def _add_full(buffers, nonzeros, triplet, settings, update, sums, slot):
+    features, values, n_linked = buffers.form.features, buffers.grads, triplet.linked.n
+    linked = SparseVector(features, values, slot.start, n_linked)
+    unlinked = SparseVector(features, values, slot.start + n_linked, triplet.unlinked.n)
+    update = scaled(update, norm_weight(settings.length))
+    return add_outer(linked, scaled(update, -1.0), sums) + add_outer(unlinked, update, sums)
 
 
-def _add_factored(memory, entries, triplet, slot, own, settings, harmonic, grads, at, sums):
-    n_changed = add_diagonal(memory.diagonal, entries, triplet, own, settings, harmonic, grads, at, sums)
+def _add_factored(buffers, nonzeros, triplet, settings, update, sums, slot):
+    n_changed = add_diagonal(buffers.form.diagonal, nonzeros, triplet, update, sums, buffers.grads, slot.start)
     if not settings.common_is_given:
-        n_changed += add_factors(memory, entries, triplet, slot, settings, sums)
+        n_changed += add_factors(buffers.form, nonzeros, triplet, settings, sums, slot.number)
     return n_changed
 
 
 @overload(add, jit_options=OPTIONS)
-def _add(memory, entries, triplet, slot, own, settings, harmonic, grads, at, sums):
-    return _of_form(memory, _add_diagonal, _add_full, _add_factored)
+def _add(buffers, nonzeros, triplet, settings, update, sums, slot):
+    return _for_form(buffers, _add_diagonal, _add_full, _add_factored)
 
 
 # ---- clip ------------------------------------------------------------------------------------------------------------
 
 
-def clip(memory, settings, clock, harmonic, sums):
-    """Project the metrics of a clock in place; full ones are projected between chunks instead."""
+def clip(buffers, settings, clock, harmonic, sums):
+    """Project the metrics after `clock` iterations in place; full ones are projected between chunks instead."""
 
 
-def _clip_diagonal(memory, settings, clock, harmonic, sums):
-    clip_totals(settings.priors, settings.regs, clock, harmonic, memory, sums.totals, sums.moments)
+def _clip_diagonal(buffers, settings, clock, harmonic, sums):
+    clip_diagonal(buffers.form, settings, clock, harmonic, sums)
 
 
-def _clip_full(memory, settings, clock, harmonic, sums):
+def _clip_full(buffers, settings, clock, harmonic, sums):
     pass
 
 
-def _clip_factored(memory, settings, clock, harmonic, sums):
-    clip_totals(settings.priors, settings.regs, clock, harmonic, memory.diagonal, sums.totals, sums.moments)
+def _clip_factored(buffers, settings, clock, harmonic, sums):
+    clip_diagonal(buffers.form.diagonal, settings, clock, harmonic, sums)
 
 
 @overload(clip, jit_options=OPTIONS)
-def _clip(memory, settings, clock, harmonic, sums):
-    return _of_form(memory, _clip_diagonal, _clip_full, _clip_factored)
+def _clip(buffers, settings, clock, harmonic, sums):
+    return _for_form(buffers, _clip_diagonal, _clip_full, _clip_factored)
 
 
 # ---- prefetch --------------------------------------------------------------------------------------------------------
 
 
-def prefetch_metric(memory, stack, rows, evaluated):
-    """Prefetch what evaluating a triplet reads of its metric; its rows are in the cache."""
+def prefetch_metric(buffers, rows, nodes, sums):
+    """Prefetch what evaluating the triplet of rows i, j, l in nodes reads of its metric; the rows are in the cache."""
 
 
-def _prefetch_nothing(memory, stack, rows, evaluated):
+def _prefetch_nothing(buffers, rows, nodes, sums):
     pass
 
 
-def _prefetch_factored(memory, stack, rows, evaluated):
+def _prefetch_factored(buffers, rows, nodes, sums):
     for c in range(3):
-        prefetch_factors(stack.entries, span_of(stack.indptr, rows[c]), evaluated.factor_totals)
+        prefetch_factors(rows.nonzeros, span_of(rows.indptr, nodes[c]), sums.factor_totals)
 
 
 @overload(prefetch_metric, jit_options=OPTIONS)
-def _prefetch_metric(memory, stack, rows, evaluated):
-    return _of_form(memory, _prefetch_nothing, _prefetch_nothing, _prefetch_factored)
-
-
-def _of_form(memory, diagonal, full, factored):
-    """Return the function for the form of metric that memory, a numba type, is for."""
-    return {DiagonalMemory: diagonal, FullMemory: full, FactoredMemory: factored}[memory.instance_class]
+def _prefetch_metric(buffers, rows, nodes, sums):
+    return _for_form(buffers, _prefetch_nothing, _prefetch_nothing, _prefetch_factored)

@@ -1,127 +1,147 @@
-"""Full metrics: one merge of two rows, then small loops over (words x words) entries of a packed lower triangle.
+"""Full metrics: one merge of two rows, then small loops over (features x features) of a packed lower triangle.
 
-Entry (f, g), g <= f, of a symmetric matrix stands at f (f + 1) / 2 + g; outer products are never materialised.
-Totals have a column per metric, as in diagonal.py. Words are numbered by falling frequency (learner.py), so that most
-of what a row of the triangle is asked for lies close together at its start.
+Element (f, g), g <= f, of a symmetric matrix is at f (f + 1) / 2 + g; outer products are never materialised.
+Totals have a column per metric, as in diagonal.py. Features are numbered by descending frequency (training/problem.py),
+so that most of what is read of a row of the triangle is close together at its start.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from fastspml.kernels.jit import kernel
 from fastspml.kernels.prefetch import prefetch
-from fastspml.kernels.rows import value_at, word_at
+from fastspml.kernels.rows import feature_at, value_at
 
 ZERO, ONE, TWO, THREE, FOUR = (np.uint64(number) for number in range(5))
 NO_FEATURE = np.uint64(2**64 - 1)
 
 
+class SparseVector(NamedTuple):
+    """A sparse vector: elements start to start + n - 1 of two arrays, features ascending."""
+
+    features: np.ndarray
+    values: np.ndarray
+    start: np.uint64
+    n: np.uint64
+
+
+# ---- differences of rows ---------------------------------------------------------------------------------------------
+
+
 @kernel
-def row_diff(entries, row, other, features, values, at):
-    """Write the nonzeros of x_row - x_other, sorted, to features and values from at on; return how many."""
+def row_diff(nonzeros, row, other, features, values, start):
+    """Write the nonzeros of x_row - x_other, sorted, to features[start:] and values[start:]; return their number."""
     p, p_end = row.start, row.start + row.n
     r, r_end = other.start, other.start + other.n
-    first = at
+    end = start
     while p < p_end or r < r_end:
-        if r >= r_end or (p < p_end and word_at(entries, p) < word_at(entries, r)):
-            features[at], value = word_at(entries, p), np.float64(value_at(entries, p))
+        if r >= r_end or (p < p_end and feature_at(nonzeros, p) < feature_at(nonzeros, r)):
+            features[end], value = feature_at(nonzeros, p), np.float64(value_at(nonzeros, p))
             p += ONE
-        elif p >= p_end or word_at(entries, r) < word_at(entries, p):
-            features[at], value = word_at(entries, r), -np.float64(value_at(entries, r))
+        elif p >= p_end or feature_at(nonzeros, r) < feature_at(nonzeros, p):
+            features[end], value = feature_at(nonzeros, r), -np.float64(value_at(nonzeros, r))
             r += ONE
         else:
-            features[at] = word_at(entries, p)
-            value = np.float64(value_at(entries, p)) - np.float64(value_at(entries, r))
+            features[end] = feature_at(nonzeros, p)
+            value = np.float64(value_at(nonzeros, p)) - np.float64(value_at(nonzeros, r))
             p += ONE
             r += ONE
         if value != 0.0:
-            values[at] = value
-            at += ONE
-    return at - first
+            values[end] = value
+            end += ONE
+    return end - start
 
 
 @kernel
-def value_if_next(entries, p, end, f):
-    """Return the value of entry p if it is of feature f and before the end, else 0, and the entry to read next."""
-    if p < end and word_at(entries, p) == f:
-        return np.float64(value_at(entries, p)), p + ONE
+def value_if_next(nonzeros, p, end, f):
+    """Return the value of nonzero p and p + 1 if p is of feature f and before the end, else 0 and p."""
+    if p < end and feature_at(nonzeros, p) == f:
+        return np.float64(value_at(nonzeros, p)), p + ONE
     return 0.0, p
 
 
 @kernel
-def next_feature(entries, p, end, f):
-    """Return the smaller of feature f and that of entry p, if that is before the end."""
-    return min(f, np.uint64(word_at(entries, p))) if p < end else f
+def next_feature(nonzeros, p, end, f):
+    """Return the smaller of feature f and that of nonzero p, if p is before the end."""
+    return min(f, np.uint64(feature_at(nonzeros, p))) if p < end else f
 
 
 @kernel
-def row_mix(entries, triplet, sign, features, values, at):
-    """Write the nonzeros of x_i + sign (x_j - x_l), sorted, to features and values from at on; return how many."""
+def row_mix(nonzeros, triplet, sign, features, values, start):
+    """Write the nonzeros of x_i + sign (x_j - x_l), sorted, to features[start:] and values[start:]; return their
+    number."""
     p, p_end = triplet.anchor.start, triplet.anchor.start + triplet.anchor.n
     r, r_end = triplet.unlinked.start, triplet.unlinked.start + triplet.unlinked.n
     s, s_end = triplet.linked.start, triplet.linked.start + triplet.linked.n
-    first = at
+    end = start
     while p < p_end or r < r_end or s < s_end:
-        f = next_feature(entries, p, p_end, NO_FEATURE)
-        f = next_feature(entries, r, r_end, f)
-        f = next_feature(entries, s, s_end, f)
-        x_i, p = value_if_next(entries, p, p_end, f)
-        x_j, r = value_if_next(entries, r, r_end, f)
-        x_l, s = value_if_next(entries, s, s_end, f)
+        f = next_feature(nonzeros, p, p_end, NO_FEATURE)
+        f = next_feature(nonzeros, r, r_end, f)
+        f = next_feature(nonzeros, s, s_end, f)
+        x_i, p = value_if_next(nonzeros, p, p_end, f)
+        x_j, r = value_if_next(nonzeros, r, r_end, f)
+        x_l, s = value_if_next(nonzeros, s, s_end, f)
         value = x_i + sign * (x_j - x_l)
         if value != 0.0:
-            features[at], values[at] = f, value
-            at += ONE
-    return at - first
+            features[end], values[end] = f, value
+            end += ONE
+    return end - start
 
 
 @kernel
-def differences(memory, entries, triplet, length, values, at):
-    """Write the two vectors whose squared norms make the gap to memory.features and values; return their lengths.
+def differences(form, nonzeros, triplet, length, values, start):
+    """Write two sparse vectors, whose squared norms make the gap, to form.features and values[start:]; return their
+    lengths.
 
     For the distance they are x_i - x_l and x_i - x_j. The similarity's gap 2 x_i' M (x_j - x_l) is half the difference
     of the squared norms of x_i + (x_j - x_l) and x_i - (x_j - x_l).
     """
-    features = memory.features
+    features = form.features
     if length > 0.0:
-        n_linked = row_diff(entries, triplet.anchor, triplet.linked, features, values, at)
-        n_unlinked = row_diff(entries, triplet.anchor, triplet.unlinked, features, values, at + n_linked)
+        n_linked = row_diff(nonzeros, triplet.anchor, triplet.linked, features, values, start)
+        n_unlinked = row_diff(nonzeros, triplet.anchor, triplet.unlinked, features, values, start + n_linked)
     else:
-        n_linked = row_mix(entries, triplet, 1.0, features, values, at)
-        n_unlinked = row_mix(entries, triplet, -1.0, features, values, at + n_linked)
+        n_linked = row_mix(nonzeros, triplet, 1.0, features, values, start)
+        n_unlinked = row_mix(nonzeros, triplet, -1.0, features, values, start + n_linked)
     return n_linked, n_unlinked
 
 
 @kernel
-def norm_share(length):
-    """Return what a squared norm of `differences` counts for in the gap."""
+def norm_weight(length):
+    """Return the weight of a squared norm of `differences` in the gap: 1 for the distance, 1/2 for the similarity."""
     return 0.5 + 0.5 * length
+
+
+# ---- the packed triangle ---------------------------------------------------------------------------------------------
 
 
 @kernel
 def row_start(f):
-    """Return where row f of the packed triangle starts."""
+    """Return the position of the first element of row f of the packed triangle."""
     return (f * (f + ONE)) >> ONE
 
 
 @kernel
-def ask_for_next_row(features, at, a, end, totals):
-    """Ask for the entries that the row after that of word a needs, while there is a row to compute."""
-    if a + ONE < end:
-        base, n_columns = row_start(np.uint64(features[a + ONE])), np.uint64(totals.shape[1])
-        for b in range(at, a + ONE):
-            prefetch(totals, (base + features[b]) * n_columns)
+def prefetch_next_row(vector, a, totals):
+    """Prefetch the elements of the totals for the row of the feature after the a-th, if there is one."""
+    if a + ONE < vector.start + vector.n:
+        base, n_columns = row_start(np.uint64(vector.features[a + ONE])), np.uint64(totals.shape[1])
+        for b in range(vector.start, a + ONE):
+            prefetch(totals, (base + vector.features[b]) * n_columns)
 
 
 @kernel
-def row_dot(features, values, at, end, totals, base, column):
-    """Return the sum of values times one column of the totals, from base on, over the words at..end - 1.
+def row_dot(vector, end, totals, base, column):
+    """Return the sum of x_g V[base + g, column] over the features g of a vector before position end.
 
-    In four sums, so that an addition need not wait for the one before it.
+    Four partial sums break the chain of dependent additions.
     """
+    features, values = vector.features, vector.values
     sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
-    b = at
+    b = vector.start
     while b + FOUR <= end:
         sum_0 += values[b] * totals[base + features[b], column]
         sum_1 += values[b + ONE] * totals[base + features[b + ONE], column]
@@ -135,59 +155,46 @@ def row_dot(features, values, at, end, totals, base, column):
 
 
 @kernel
-def quad_full(features, values, at, n, totals, scales):
-    """Return x'Mx, M = prior I + common V_0 + task V_own, for the sparse x in features, values[at:]."""
-    common, task, norm, own = 0.0, 0.0, 0.0, scales.own
-    for a in range(at, at + n):
-        ask_for_next_row(features, at, a, at + n, totals)
-        base, x = row_start(np.uint64(features[a])), values[a]
-        entry = base + features[a]
-        common += x * (2.0 * row_dot(features, values, at, a, totals, base, ZERO) + x * totals[entry, ZERO])
-        if own > ZERO:
-            task += x * (2.0 * row_dot(features, values, at, a, totals, base, own) + x * totals[entry, own])
+def sqnorm_full(vector, totals, scales):
+    """Return x'Mx, M = prior I + common V_0 + task V_q, of a sparse vector x."""
+    common, task, norm, column = 0.0, 0.0, 0.0, scales.column
+    for a in range(vector.start, vector.start + vector.n):
+        prefetch_next_row(vector, a, totals)
+        base, x = row_start(np.uint64(vector.features[a])), vector.values[a]
+        diagonal = base + vector.features[a]
+        common += x * (2.0 * row_dot(vector, a, totals, base, ZERO) + x * totals[diagonal, ZERO])
+        if column > ZERO:
+            task += x * (2.0 * row_dot(vector, a, totals, base, column) + x * totals[diagonal, column])
         norm += x * x
     return scales.prior * norm + scales.common * common + scales.task * task
 
 
 @kernel
-def gap_full(memory, entries, triplet, scales, totals, values, at):
-    """Return d(i,l) - d(i,j), eq. (2), and the lengths of the two vectors that `differences` writes."""
-    n_linked, n_unlinked = differences(memory, entries, triplet, scales.length, values, at)
-    linked = quad_full(memory.features, values, at, n_linked, totals, scales)
-    unlinked = quad_full(memory.features, values, at + n_linked, n_unlinked, totals, scales)
-    return norm_share(scales.length) * (linked - unlinked), n_linked, n_unlinked
+def gap_full(form, nonzeros, triplet, scales, totals, values, start):
+    """Return the gap d(i,l) - d(i,j) of eqs. (3) and (8), and the lengths of the vectors that `differences` writes."""
+    n_linked, n_unlinked = differences(form, nonzeros, triplet, scales.length, values, start)
+    linked = sqnorm_full(SparseVector(form.features, values, start, n_linked), totals, scales)
+    unlinked = sqnorm_full(SparseVector(form.features, values, start + n_linked, n_unlinked), totals, scales)
+    return norm_weight(scales.length) * (linked - unlinked), n_linked, n_unlinked
 
 
 @kernel
-def add_outer_full(features, values, at, n, own, scale, harmonic, totals, moments, keeps_common):
-    """Add scale x x' to the packed totals, in place; return how many entries.
-
-    With keeps_common, only the task's own column changes.
-    """
-    averages = moments.size > 0
-    for a in range(at, at + n):
-        ask_for_next_row(features, at, a, at + n, totals)
-        base, scaled = row_start(np.uint64(features[a])), scale * values[a]
-        for b in range(at, a + ONE):
-            entry = base + features[b]
-            change = scaled * values[b]
-            if not keeps_common:
-                totals[entry, ZERO] += change
-            if own > ZERO:
-                totals[entry, own] += change
+def add_outer(vector, update, sums):
+    """Add weight x x' of a sparse vector x to the packed totals, in place; return the number of totals changed."""
+    features, values, totals, moments = vector.features, vector.values, sums.totals, sums.moments
+    averages, column = moments.size > 0, update.column
+    for a in range(vector.start, vector.start + vector.n):
+        prefetch_next_row(vector, a, totals)
+        base, weighted = row_start(np.uint64(features[a])), update.weight * values[a]
+        for b in range(vector.start, a + ONE):
+            position = base + features[b]
+            change = weighted * values[b]
+            if not update.keeps_common:
+                totals[position, ZERO] += change
+            if column > ZERO:
+                totals[position, column] += change
             if averages:
-                moments[entry, ZERO] += change * harmonic
-                if own > ZERO:
-                    moments[entry, own] += change * harmonic
-    return row_start(n) * (np.uint64(not keeps_common) + np.uint64(own > ZERO))
-
-
-@kernel
-def add_full(memory, n_linked, n_unlinked, own, settings, harmonic, values, at, sums):
-    """Subtract a violated triplet's subgradient from the totals, in place; return how many entries changed."""
-    features, totals, moments, keeps_common = memory.features, sums.totals, sums.moments, settings.common_is_given
-    share = settings.share * norm_share(settings.length)
-    n_entries = add_outer_full(features, values, at, n_linked, own, -share, harmonic, totals, moments, keeps_common)
-    return n_entries + add_outer_full(
-        features, values, at + n_linked, n_unlinked, own, share, harmonic, totals, moments, keeps_common
-    )
+                moments[position, ZERO] += change * update.harmonic
+                if column > ZERO:
+                    moments[position, column] += change * update.harmonic
+    return row_start(vector.n) * (np.uint64(not update.keeps_common) + np.uint64(column > ZERO))

@@ -1,7 +1,7 @@
-"""Prefetching: ask for memory that is needed soon, so that it has arrived when it is needed.
+"""Prefetch primitives: start to load a cache line before it is read.
 
-Triplets are drawn at random, so their rows are rarely in a cache, and waiting for them is most of a large network's
-time. Nothing computed depends on it.
+Triplets are drawn at random, so their rows are rarely in a cache. In a large network, waiting for them takes most of
+the time. No result depends on prefetching. `schedule.py` decides what is prefetched when.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ READ, DATA_CACHE, KEEP = 0, 1, 3  # the arguments of llvm.prefetch: for reading,
 
 @intrinsic
 def prefetch(typing_context, array, position):
-    """Start to load the cache line of an element of a one-dimensional or C-contiguous array, counted flat."""
+    """Prefetch the cache line of an element of a one-dimensional or C-contiguous array, by its flat position."""
 
     def generate(context, builder, signature, args):
         array_type = signature.args[0]
@@ -36,8 +36,8 @@ def prefetch(typing_context, array, position):
 
 
 @intrinsic
-def per_line(typing_context, array):
-    """Return how many elements of an array fill a cache line: a number known when compiling, so nothing is divided."""
+def elements_per_line(typing_context, array):
+    """Return the number of elements of an array in a cache line, as a constant of the compiled code."""
 
     def generate(context, builder, signature, args):
         element = context.get_value_type(array.dtype)

@@ -1,9 +1,8 @@
-"""Rows of attributes as the kernels read them: entries, each of them a word and its value.
+"""Sparse rows: the features of nodes and their values, in CSR order, as the kernels read them.
 
-A word and its value lie side by side, in one array of records, where they have the same size: a row then takes fewer
-cache lines than two half rows would, and waiting for those is most of a network's time. Of different sizes they would
-lie across lines, and networks in files and very large ones are not copied: there words and values lie apart, each in an
-array. Numba compiles a kernel for what it is handed.
+A feature and its value are one record where both have the same size: a row then takes fewer cache lines than two half
+rows. Where the sizes differ, a record would cross cache lines, and networks in files and very large ones are not
+copied: there features and values are two arrays (`SplitRows`). Numba compiles a kernel for either.
 """
 
 from __future__ import annotations
@@ -15,86 +14,105 @@ from numba import types
 from numba.extending import overload
 
 from fastspml.kernels.jit import OPTIONS, kernel
-from fastspml.kernels.prefetch import per_line, prefetch
+from fastspml.kernels.prefetch import elements_per_line, prefetch
 
 ONE = np.uint64(1)
 
 
-class Apart(NamedTuple):
-    """Entries that lie in two arrays."""
+class SplitRows(NamedTuple):
+    """The nonzeros of all rows as two arrays."""
 
-    words: np.ndarray
+    features: np.ndarray
     values: np.ndarray
 
 
+class Rows(NamedTuple):
+    """A sparse matrix by rows: nonzeros indptr[r] to indptr[r + 1] are those of row r, features ascending."""
+
+    indptr: np.ndarray
+    nonzeros: np.ndarray | SplitRows  # records (feature, value), or two arrays
+
+    @property
+    def features(self) -> np.ndarray:
+        """The features of all nonzeros."""
+        return self.nonzeros.features if isinstance(self.nonzeros, SplitRows) else self.nonzeros["feature"]
+
+    @property
+    def values(self) -> np.ndarray:
+        """The values of all nonzeros."""
+        return self.nonzeros.values if isinstance(self.nonzeros, SplitRows) else self.nonzeros["value"]
+
+
 class Span(NamedTuple):
-    """Where the entries of a row lie among all: from where, and how many."""
+    """The nonzeros of one row: start to start + n - 1."""
 
     start: np.uint64
     n: np.uint64
 
 
 class Triplet(NamedTuple):
-    """Where the rows of a triplet's nodes lie."""
+    """The rows of a triplet's nodes."""
 
     anchor: Span  # i
     unlinked: Span  # j
     linked: Span  # l
 
 
-def pair_dtype(word: Any, value: Any) -> np.dtype:
-    """Return the type of an entry whose word and value lie side by side."""
-    return np.dtype([("word", word), ("value", value)])
+def record_dtype(feature: Any, value: Any) -> np.dtype:
+    """Return the type of a nonzero as one record, from those of a feature and of a value."""
+    return np.dtype([("feature", feature), ("value", value)])
 
 
 @kernel
 def span_of(indptr, row):
-    """Return where the entries of a row lie."""
+    """Return the span of a row."""
     return Span(indptr[row], indptr[row + ONE] - indptr[row])
 
 
 @kernel
-def triplet_of(indptr, rows):
-    """Return where the rows i, j, l of a triplet lie."""
-    return Triplet(span_of(indptr, rows[0]), span_of(indptr, rows[1]), span_of(indptr, rows[2]))
+def triplet_of(indptr, nodes):
+    """Return the spans of the rows i, j, l in nodes, (3,)."""
+    return Triplet(span_of(indptr, nodes[0]), span_of(indptr, nodes[1]), span_of(indptr, nodes[2]))
 
 
-# Each of the following has one form for entries side by side and one for entries apart. Python cannot call them.
+# Each of the following is compiled in one way for records and in another for `SplitRows`. Python cannot call them.
 
 
-def word_at(entries, p):
-    """Return the p-th word."""
+def feature_at(nonzeros, p):
+    """Return the feature of nonzero p."""
 
 
-def value_at(entries, p):
-    """Return the p-th value."""
+def value_at(nonzeros, p):
+    """Return the value of nonzero p."""
 
 
-def ask_for_entry(entries, p):
-    """Ask for the p-th entry."""
+def prefetch_nonzero(nonzeros, p):
+    """Prefetch nonzero p."""
 
 
-def entries_per_line(entries):
-    """Return how many entries come with one that was asked for."""
+def nonzeros_per_line(nonzeros):
+    """Return the number of nonzeros that one `prefetch_nonzero` loads."""
 
 
-def _ask_apart(entries, p):
-    prefetch(entries.words, p)
-    prefetch(entries.values, p)
+def _prefetch_split(nonzeros, p):
+    prefetch(nonzeros.features, p)
+    prefetch(nonzeros.values, p)
 
 
-def _compile(function, beside, apart):
-    """Let numba compile one of two forms of a function of entries and p."""
-    overload(function, jit_options=OPTIONS)(lambda entries, p: beside if isinstance(entries, types.Array) else apart)
+def _compile(function, for_records, for_split):
+    """Register the two ways to compile a function of nonzeros and p."""
+    overload(function, jit_options=OPTIONS)(
+        lambda nonzeros, p: for_records if isinstance(nonzeros, types.Array) else for_split
+    )
 
 
-_compile(word_at, lambda entries, p: entries[p].word, lambda entries, p: entries.words[p])
-_compile(value_at, lambda entries, p: entries[p].value, lambda entries, p: entries.values[p])
-_compile(ask_for_entry, lambda entries, p: prefetch(entries, p), _ask_apart)
+_compile(feature_at, lambda nonzeros, p: nonzeros[p].feature, lambda nonzeros, p: nonzeros.features[p])
+_compile(value_at, lambda nonzeros, p: nonzeros[p].value, lambda nonzeros, p: nonzeros.values[p])
+_compile(prefetch_nonzero, lambda nonzeros, p: prefetch(nonzeros, p), _prefetch_split)
 
 
-@overload(entries_per_line, jit_options=OPTIONS)
-def _entries_per_line(entries):
-    if isinstance(entries, types.Array):
-        return lambda entries: per_line(entries)
-    return lambda entries: min(per_line(entries.words), per_line(entries.values))
+@overload(nonzeros_per_line, jit_options=OPTIONS)
+def _nonzeros_per_line(nonzeros):
+    if isinstance(nonzeros, types.Array):
+        return lambda nonzeros: elements_per_line(nonzeros)
+    return lambda nonzeros: min(elements_per_line(nonzeros.features), elements_per_line(nonzeros.values))

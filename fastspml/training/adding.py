@@ -74,7 +74,7 @@ def _new_reg(model: MTSPML, task_reg: float | None) -> float:
 def _problem_of_new_task(model: MTSPML, prepared: Prepared, task_reg: float, is_frozen: bool) -> Problem:
     """Return the problem of the new task: its triplets are drawn as those of the task after all others."""
     problem = model.with_params(task_reg=task_reg).problem(prepared)
-    settings = problem.settings._replace(first_pool=np.uint64(len(model.task_names_)))
+    settings = problem.settings._replace(first_group=np.uint64(len(model.task_names_)))
     if is_frozen:
         settings = settings._replace(common_is_given=True, seed=settings.seed ^ FROZEN_SEED)
     return replace(problem, settings=settings)

@@ -8,7 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from fastspml.kernels import algorithms, factored
-from fastspml.kernels.arguments import DiagonalMemory, FactoredMemory, FullMemory, Sums, Work
+from fastspml.kernels.arguments import (
+    VIOLATED_DTYPE,
+    Buffers,
+    DiagonalBuffers,
+    FactoredBuffers,
+    FullBuffers,
+    Sums,
+)
 from fastspml.training.problem import Problem, check_finite, project, projected_sums
 from fastspml.training.state import State, copy_sums
 
@@ -16,27 +23,27 @@ CHUNK_TRIPLETS = 200_000  # evaluated at most between two calls of `progress`: s
 CHUNK_S = 0.5  # a chunk that takes longer, as those of a full metric would, is followed by a smaller one
 FIRST_TRIPLETS = 2_000  # of the first chunk, when the time that a triplet takes is not known yet
 KEPT_SUBGRADIENTS = 2**20  # values kept of violated triplets; beyond it they are computed again
-TOUCHED_SHARE = 8  # one entry in so many may be listed as touched before a projection looks at all of them
+TOUCHED_SHARE = 8  # one total in 8 may be listed as touched before a projection tests all of them
 
 
 class Workspace:
     """Scratch memory of one thread, and the size of the chunks that it runs."""
 
     def __init__(self, problem: Problem, state: State) -> None:
-        stacked, n_triplets = problem.stacked, problem.n_triplets
-        longest = int(np.diff(stacked.indptr.view(np.int64)).max(initial=0))
+        n_triplets = problem.n_triplets
+        longest = int(np.diff(problem.stacked.rows.indptr.view(np.int64)).max(initial=0))
         n_rows = 2  # of subgradients: those of l and j, or two differences of two or three rows
         if problem.form == "full":
             n_rows = 4 if problem.settings.length else 6
         n_kept = min(KEPT_SUBGRADIENTS, n_triplets * n_rows * longest)
         n_grads = n_kept + n_rows * longest
         self.settings = problem.settings
-        self.work = Work(
-            rows=np.zeros((2, n_triplets, 3), dtype=np.uint64),
-            violated=np.zeros((n_triplets, algorithms.N_FIELDS), dtype=np.uint64),
+        self.buffers = Buffers(
+            batches=np.zeros((2, n_triplets, 3), dtype=np.uint64),
+            violated=np.zeros(n_triplets, VIOLATED_DTYPE),
             grads=np.empty(n_grads),
             n_kept=np.uint64(n_kept),
-            memory=_memory(problem, state, n_grads),
+            form=_form_buffers(problem, state, n_grads),
         )
         self.chunk_triplets = FIRST_TRIPLETS
         self.begin(state.sums)
@@ -46,31 +53,31 @@ class Workspace:
 
         Which totals changed before is not known, so the list of touched ones counts as overflowed.
         """
-        memory = self.work.memory
-        if isinstance(memory, FactoredMemory):
-            factored.set_step_sizes(self.settings, sums.squares, memory.step_sizes)
-            memory = memory.diagonal
-        if isinstance(memory, DiagonalMemory):
-            memory.touched[:1] = len(memory.touched)
+        form = self.buffers.form
+        if isinstance(form, FactoredBuffers):
+            factored.set_step_sizes(self.settings, sums.squares, form.step_sizes)
+            form = form.diagonal
+        if isinstance(form, DiagonalBuffers):
+            form.touched[:1] = len(form.touched)
 
 
-def _memory(problem: Problem, state: State, n_grads: int) -> DiagonalMemory | FullMemory | FactoredMemory:
-    """Return what kernels for a form of metric work in."""
-    stacked, (n_entries, n_metrics) = problem.stacked, state.sums.totals.shape
+def _form_buffers(problem: Problem, state: State, n_grads: int) -> DiagonalBuffers | FullBuffers | FactoredBuffers:
+    """Return the buffers for the form of metrics of a problem."""
+    rows, (n_totals, n_metrics) = problem.stacked.rows, state.sums.totals.shape
     if problem.form == "full":
-        return FullMemory(np.empty(n_grads, stacked.words.dtype))
-    n_touched = n_entries * n_metrics // TOUCHED_SHARE + 1 if problem.clips else 0
-    diagonal = DiagonalMemory(
-        doubled=np.zeros(n_entries, stacked.values.dtype),
+        return FullBuffers(np.empty(n_grads, rows.features.dtype))
+    n_touched = n_totals * n_metrics // TOUCHED_SHARE + 1 if problem.clips else 0
+    diagonal = DiagonalBuffers(
+        doubled=np.zeros(n_totals, rows.values.dtype),
         touched=np.empty(n_touched, dtype=np.uint64),
         floors=np.zeros(n_metrics),
     )
     if problem.form == "diagonal":
         return diagonal
     factor_totals = state.sums.factor_totals
-    return FactoredMemory(
+    return FactoredBuffers(
         diagonal,
-        step_sizes=np.empty(n_entries, factor_totals.dtype),
+        step_sizes=np.empty(n_totals, factor_totals.dtype),
         embeddings=np.empty((problem.n_triplets, 3, factor_totals.shape[1]), factor_totals.dtype),
     )
 
@@ -86,7 +93,7 @@ def run_next_chunk(problem: Problem, state: State, last: int, workspace: Workspa
         evaluated = sums._replace(totals=projected_sums(problem, state))
         settings = settings._replace(evaluates_given=True)
     algorithms.run_chunk(
-        np.uint64(last), problem.stacked, settings, evaluated, sums, workspace.work, state.counts_until(last)
+        np.uint64(last), problem.stacked, settings, evaluated, sums, workspace.buffers, state.counts_until(last)
     )
     check_finite(problem, sums.counters)
     if projects:

@@ -261,7 +261,7 @@ class Estimator(Parameters, ABC):
             n_entries = len(columns) * (len(columns) + 1) // 2
             self.check_memory(len(columns), algorithm)
         totals = np.zeros((n_entries, algorithm.n_metrics))
-        dtype = prepared.stacked.values.dtype
+        dtype = prepared.stacked.rows.values.dtype
         return new_state(totals, algorithm.n_groups, bool(self.average), columns, None, self.factor_width, dtype)
 
     @property

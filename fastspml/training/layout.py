@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import sparse
 
-from fastspml.kernels.arguments import Stack
-from fastspml.kernels.draws import mark_links
-from fastspml.kernels.rows import Apart, pair_dtype
+from fastspml.kernels.arguments import Links, Stack, Tasks
+from fastspml.kernels.link_filter import fill_filter
+from fastspml.kernels.rows import Rows, SplitRows, record_dtype
 from fastspml.machine import large_array
 from fastspml.network import Network
 from fastspml.sparse.csr import as_kernel_csr, freeze, freeze_csr, index_dtype, unsigned
@@ -17,61 +17,62 @@ from fastspml.sparse.mapped import PIECE, in_file, is_mapped, row_ranges
 
 # Below this chance that a drawn pair is a triplet, triplets are numbered and drawn by number instead.
 EXACT_BELOW_ACCEPTANCE = 1 / 16
-NO_ROWS = np.zeros(1, dtype=np.uint64), np.empty(0, dtype=pair_dtype(np.uint32, np.float32))
-MOST_COPIED_BYTES = 2**28  # of attributes; beyond it, memory is dearer than the sixth of the time that a copy saves
-MARKS_PER_LINK = 16  # bits: one pair in 17 without a link has to be looked up all the same
+NO_ROWS = Rows(np.zeros(1, dtype=np.uint64), np.empty(0, dtype=record_dtype(np.uint32, np.float32)))
+MOST_COPIED_BYTES = 2**28  # of features; beyond it, memory is dearer than the sixth of the time that a copy saves
+FILTER_BITS_PER_LINK = 16  # of the Bloom filter: one pair in 17 without a link is a false positive
 
 
 def stack(
     networks: Sequence[Network], pooled: bool, columns: np.ndarray | None = None, with_rows: bool = True
 ) -> Stack:
-    """Lay networks out for the kernels, as one pool or as a pool each; `columns` keeps only those features, in that
+    """Lay networks out for the kernels, as one group or as a group each; `columns` keeps only those features, in that
     order. To draw triplets no rows are needed.
 
-    Attributes that tasks share are laid out once. Those of a single network that is large or mapped are not copied, and
+    Features that tasks share are laid out once. Those of a single network that is large or mapped are not copied, and
     what has to be laid out anew of mapped networks lies in files again.
     """
-    pool_starts = np.array([0, len(networks)] if pooled else range(len(networks) + 1), dtype=np.uint64)
+    group_starts = np.array([0, len(networks)] if pooled else range(len(networks) + 1), dtype=np.uint64)
     n_triplets = [network.n_triplets for network in networks]
-    for first, last in zip(pool_starts[:-1].tolist(), pool_starts[1:].tolist(), strict=True):
+    for first, last in zip(group_starts[:-1].tolist(), group_starts[1:].tolist(), strict=True):
         _check_triplets(networks[first:last], sum(n_triplets[first:last]))
 
     distinct = {id(network.features): network.features for network in networks}
     first_rows, row = {}, 0
     for key, features in distinct.items():
         first_rows[key], row = row, row + features.shape[0]
-    indptr, entries = _rows(list(distinct.values()), columns) if with_rows else NO_ROWS
-    adj_indptr, adj_indices, _ = _stack_csr([network.adjacency for network in networks])
+    rows = _rows(list(distinct.values()), columns) if with_rows else NO_ROWS
+    indptr, targets, _ = _stack_csr([network.adjacency for network in networks])
 
     node_starts = np.cumsum([0] + [network.n_nodes for network in networks])
     link_starts = np.cumsum([0] + [network.n_links for network in networks])
 
-    pool_sizes, draws_by_number = [], []
-    for first, last in zip(pool_starts[:-1].tolist(), pool_starts[1:].tolist(), strict=True):
+    group_sizes, draws_by_number = [], []
+    for first, last in zip(group_starts[:-1].tolist(), group_starts[1:].tolist(), strict=True):
         largest = max(network.n_nodes for network in networks[first:last])
         n_pairs = int(link_starts[last] - link_starts[first]) * largest
-        pool_sizes.append(largest)
+        group_sizes.append(largest)
         draws_by_number.append(sum(n_triplets[first:last]) < EXACT_BELOW_ACCEPTANCE * n_pairs)
     triplet_starts = np.zeros(0, dtype=np.int64)
     if any(draws_by_number):
         per_node = np.concatenate([network.triplets_per_node for network in networks])
         triplet_starts = np.concatenate([[0], np.cumsum(per_node)])
 
-    return Stack(
+    links = Links(
         indptr,
-        entries,
-        adj_indptr,
-        adj_indices,
-        unsigned(_link_sources(networks, int(node_starts[-1]))),
+        targets,
+        sources=unsigned(_link_sources(networks, int(node_starts[-1]))),
+        filter=freeze(_link_filter(indptr, targets)),
+    )
+    tasks = Tasks(
         unsigned(node_starts),
         unsigned(link_starts),
-        unsigned(np.array([first_rows[id(network.features)] for network in networks])),
-        freeze(pool_starts),
-        unsigned(np.array(pool_sizes)),
-        unsigned(triplet_starts),
-        freeze(np.array(draws_by_number)),
-        freeze(_marks(adj_indptr, adj_indices)),
+        row_starts=unsigned(np.array([first_rows[id(network.features)] for network in networks])),
+        group_starts=freeze(group_starts),
+        group_sizes=unsigned(np.array(group_sizes)),
+        triplet_starts=unsigned(triplet_starts),
+        draws_by_number=freeze(np.array(draws_by_number)),
     )
+    return Stack(rows, links, tasks)
 
 
 def _check_triplets(networks: Sequence[Network], n_triplets: int) -> None:
@@ -85,8 +86,8 @@ def _check_triplets(networks: Sequence[Network], n_triplets: int) -> None:
     )
 
 
-def _rows(matrices: Sequence[sparse.csr_array], columns: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | Apart]:
-    """Return where the rows of matrices start, and their entries, as `kernels.rows` says."""
+def _rows(matrices: Sequence[sparse.csr_array], columns: np.ndarray | None) -> Rows:
+    """Return the rows of matrices, one below the other, as `kernels.rows` has them."""
     are_mapped = any(is_mapped(matrix) for matrix in matrices)
     if columns is not None:
         if are_mapped:
@@ -95,17 +96,17 @@ def _rows(matrices: Sequence[sparse.csr_array], columns: np.ndarray | None) -> t
                 "mapped=True, or use metric='diagonal'."
             )
         matrices = [freeze_csr(matrix[:, columns]) for matrix in matrices]
-    indptr, words, values = _stack_csr(matrices)
-    if are_mapped or words.itemsize != values.itemsize or words.nbytes + values.nbytes > MOST_COPIED_BYTES:
-        return indptr, Apart(words, values)
-    return indptr, freeze(side_by_side(words, values))
+    indptr, features, values = _stack_csr(matrices)
+    if are_mapped or features.itemsize != values.itemsize or features.nbytes + values.nbytes > MOST_COPIED_BYTES:
+        return Rows(indptr, SplitRows(features, values))
+    return Rows(indptr, freeze(as_records(features, values)))
 
 
-def side_by_side(words: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return a copy of entries in which a word and its value are one record."""
-    entries = large_array(len(words), pair_dtype(words.dtype, values.dtype))
-    entries["word"], entries["value"] = words, values
-    return entries
+def as_records(features: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return a copy of nonzeros in which a feature and its value are one record."""
+    records = large_array(len(features), record_dtype(features.dtype, values.dtype))
+    records["feature"], records["value"] = features, values
+    return records
 
 
 def _stack_csr(matrices: Sequence[sparse.csr_array]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -134,11 +135,11 @@ def _joined(matrices: Sequence[sparse.csr_array], arrays: Sequence[np.ndarray]) 
     return joined[:start]
 
 
-def _marks(adj_indptr: np.ndarray, adj_indices: np.ndarray) -> np.ndarray:
-    """Return the bits by which most pairs of nodes without a link are known."""
-    marks = np.zeros(len(adj_indices) * MARKS_PER_LINK // 64 + 1, dtype=np.uint64)
-    mark_links(adj_indptr, adj_indices, marks)
-    return marks
+def _link_filter(indptr: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Return the Bloom filter over links."""
+    link_filter = np.zeros(len(targets) * FILTER_BITS_PER_LINK // 64 + 1, dtype=np.uint64)
+    fill_filter(indptr, targets, link_filter)
+    return link_filter
 
 
 def _link_sources(networks: Sequence[Network], n_nodes: int) -> np.ndarray:

@@ -28,8 +28,7 @@ from fastspml.io.elements import (
 from fastspml.io.metric_files import check_columns, read_factors, read_metric, write_metric
 from fastspml.io.reading import Reader, reading
 from fastspml.io.writing import Writer, writing
-from fastspml.kernels import algorithms
-from fastspml.kernels.arguments import N_SUMMED, Sums
+from fastspml.kernels.arguments import ITERATION, N_SUMMED, Sums
 from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric
 from fastspml.ranking.calibration_files import read_calibration, write_calibration
 from fastspml.training.estimator import Estimator
@@ -211,7 +210,7 @@ def _shapes(sums: Sums) -> list[tuple[int, ...]]:
 
 def _fits(round: Round, state: State, shapes: Any) -> bool:
     """Tell whether a round can be continued from a state."""
-    merged = int(state.sums.counters[algorithms.ITERATION])
+    merged = int(state.sums.counters[ITERATION])
     sums = [round.base] if round.local is None else [round.base, round.local]
     return (
         round.n_shards > 1
@@ -242,10 +241,6 @@ def _check_together(is_so: bool) -> None:
         )
 
 
-def _n_metrics(model: Any) -> int:
-    return 1 if model._is_pooled else len(model.task_names_) + 1
-
-
 def _write_state(file: Writer, parent: Any, name: str, state: State) -> None:
     group = file.group(parent, name)
     _write_sums(file, group, state.sums)
@@ -269,7 +264,7 @@ def _write_round(file: Writer, parent: Any, name: str, round: Round) -> None:
 
 
 def _write_sums(file: Writer, group: Any, sums: Sums) -> None:
-    file.array(group, "iteration", int(sums.counters[algorithms.ITERATION]))
+    file.array(group, "iteration", int(sums.counters[ITERATION]))
     file.array(group, "totals", sums.totals)
     file.array(group, "moments", sums.moments)
     if sums.factor_totals.shape[1]:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastspml.kernels import algorithms
-from fastspml.kernels.arguments import DiagonalMemory, Settings, Stack, Sums
-from fastspml.kernels.diagonal import clip_totals
+from fastspml.kernels.arguments import BAD_ITERATION, DiagonalBuffers, Settings, Stack, Sums
+from fastspml.kernels.diagonal import clip_diagonal
 from fastspml.kernels.factored import set_factors
 from fastspml.kernels.prefetch import LINE_BYTES
 from fastspml.metric import project_psd
@@ -90,14 +89,14 @@ class Problem:
         return self.form == "full"
 
     @property
-    def n_pools(self) -> int:
-        """The pools that triplets are drawn from."""
-        return len(self.stacked.pool_sizes)
+    def n_groups(self) -> int:
+        """The groups of tasks that triplets are drawn from: one for Algorithm 1, one per task for Algorithm 2."""
+        return len(self.stacked.tasks.group_sizes)
 
     @property
     def n_triplets(self) -> int:
         """The triplets of an iteration."""
-        return self.n_pools * int(self.settings.batch_size)
+        return self.n_groups * int(self.settings.batch_size)
 
     @property
     def clips(self) -> bool:
@@ -108,10 +107,10 @@ class Problem:
         """Return what kernels need to know to continue a state."""
         modulus = 2**64
         return self.settings._replace(
-            share=state.clock_rate / self.settings.batch_size,
+            triplet_weight=state.clock_rate / self.settings.batch_size,
             clock_origin=np.uint64(state.clock_origin % modulus),
             clock_rate=np.uint64(state.clock_rate),
-            ahead=state.ahead.view(np.uint64),
+            clock_offsets=state.ahead.view(np.uint64),
         )
 
     def is_projection_due(self, iteration: int) -> bool:
@@ -126,7 +125,7 @@ def kernel_settings(parameters: Estimator, algorithm: Algorithm) -> Settings:
     return Settings(
         seed=np.uint64(parameters.seed),
         batch_size=np.uint64(parameters.batch_size),
-        share=1.0 / parameters.batch_size,
+        triplet_weight=1.0 / parameters.batch_size,
         margin=float(parameters.margin),
         length=LENGTHS[parameters.score],
         start=algorithm.start,
@@ -139,8 +138,8 @@ def kernel_settings(parameters: Estimator, algorithm: Algorithm) -> Settings:
         evaluates_given=False,
         clock_origin=np.uint64(0),
         clock_rate=np.uint64(1),
-        ahead=np.zeros(algorithm.n_metrics, dtype=np.uint64),
-        first_pool=np.uint64(0),
+        clock_offsets=np.zeros(algorithm.n_metrics, dtype=np.uint64),
+        first_group=np.uint64(0),
         common_is_given=False,
         step=float(parameters.step),
         rank=np.uint64(parameters.rank),
@@ -191,10 +190,9 @@ def project(problem: Problem, state: State) -> Sums:
     settings, sums = problem.settings, copy_sums(state.sums)
     harmonic = state.harmonic - 1.0 / state.iteration
     if not problem.is_full:
-        everything = np.full(1, 1, dtype=np.uint64)  # a list that has overflowed: all entries are clipped
-        memory = DiagonalMemory(np.zeros(0), everything, np.zeros(len(settings.regs)))
-        clock = np.uint64(state.clock(0))
-        clip_totals(settings.priors, settings.regs, clock, harmonic, memory, sums.totals, sums.moments)
+        touched = np.full(1, 1, dtype=np.uint64)  # a list that has overflowed: all totals are clipped
+        buffers = DiagonalBuffers(np.zeros(0), touched, np.zeros(len(settings.regs)))
+        clip_diagonal(buffers, settings, np.uint64(state.clock(0)), harmonic, sums)
         return sums
     for column in range(int(settings.common_is_given), sums.totals.shape[1]):
         if not np.isfinite(settings.regs[column]):  # it stays at its prior
@@ -210,7 +208,7 @@ def project(problem: Problem, state: State) -> Sums:
 
 def check_finite(problem: Problem, counters: np.ndarray) -> None:
     """Raise if a gap was not finite."""
-    iteration = int(counters[algorithms.BAD_ITERATION])
+    iteration = int(counters[BAD_ITERATION])
     if iteration:
         step = 1 / (min(problem.settings.regs) * iteration)
         raise FloatingPointError(

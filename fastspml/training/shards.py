@@ -31,8 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.kernels import algorithms
-from fastspml.kernels.arguments import Sums
+from fastspml.kernels.arguments import ITERATION, Sums
+from fastspml.kernels.merging import harmonic_after, merge_shard
 from fastspml.training.chunks import Workspace, run_next_chunk
 from fastspml.training.problem import Problem, check_finite, project
 from fastspml.training.state import Round, State, copy_sums, n_summed
@@ -119,12 +119,12 @@ def run_round(problem: Problem, state: State, round: Round, until: int, run_shar
 
 def _shards_left(state: State, round: Round, until: int) -> list[Shard]:
     """Return the shards of a round that are not merged yet, the last one cut off at an iteration."""
-    start, harmonic = int(state.sums.counters[algorithms.ITERATION]), float(state.sums.harmonic[0])
+    start, harmonic = int(state.sums.counters[ITERATION]), float(state.sums.harmonic[0])
     resumed, left = state.local, []
     while start < min(round.end, until):
         end = start + round.size
         left.append(Shard(start, min(end, until), harmonic, resumed))
-        harmonic = algorithms.harmonic_after(harmonic, np.uint64(start + 1), np.uint64(end))
+        harmonic = harmonic_after(harmonic, np.uint64(start + 1), np.uint64(end))
         start, resumed = end, None
     return left
 
@@ -139,7 +139,7 @@ def _merge(problem: Problem, state: State, round: Round, shard: State) -> None:
         return
     projects = last == round.end and not problem.projects_sums and problem.is_projection_due(last)
     sums = copy_sums(state.sums) if projects else state.sums  # the state changes when its projection is done
-    algorithms.merge_shard(round.base, float(round.rate), shard.sums, sums)
+    merge_shard(round.base, float(round.rate), shard.sums, sums)
     if projects:
         state.sums = project(problem, replace(state, sums=sums, round=None))
 
@@ -160,9 +160,9 @@ class ShardMemory:
             part[...] = before
         if shard.resumed is None:
             self.sums.counters[:] = 0
-            self.sums.counters[algorithms.ITERATION], self.sums.harmonic[0] = shard.start, shard.harmonic
+            self.sums.counters[ITERATION], self.sums.harmonic[0] = shard.start, shard.harmonic
         self.workspace.begin(self.sums)
-        iteration = int(self.sums.counters[algorithms.ITERATION])
+        iteration = int(self.sums.counters[ITERATION])
         return replace(
             state,
             sums=self.sums,

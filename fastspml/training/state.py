@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.kernels import algorithms
+from fastspml.kernels import arguments
 from fastspml.kernels.arguments import N_SUMMED, Sums
+from fastspml.kernels.merging import merge_shard
 
 # Work done since the first iteration: triplets evaluated and violated, features read, entries of totals changed.
 WORK_COUNTERS = {
-    "judged": algorithms.EVALUATED,
-    "violated": algorithms.VIOLATED,
-    "words": algorithms.WORDS,
-    "entries": algorithms.ENTRIES,
+    "judged": arguments.EVALUATED,
+    "violated": arguments.VIOLATED,
+    "words": arguments.FEATURES_READ,
+    "entries": arguments.TOTALS_CHANGED,
 }
 
 
@@ -68,7 +69,7 @@ class State:
     """
 
     sums: Sums
-    counts: np.ndarray  # violations, int64 (at least as many iterations as were done, pools)
+    counts: np.ndarray  # violations, int64 (at least as many iterations as were done, groups)
     columns: np.ndarray | None  # the features that have a row, for a full metric, the most frequent first
     ahead: np.ndarray  # int64 (metrics,): iterations that a metric has done more than the others; 0 but for added tasks
     round: Round | None = None
@@ -86,7 +87,7 @@ class State:
     @property
     def iteration(self) -> int:
         """The iterations done."""
-        return int(self._latest.counters[algorithms.ITERATION])
+        return int(self._latest.counters[arguments.ITERATION])
 
     @property
     def harmonic(self) -> float:
@@ -97,7 +98,7 @@ class State:
     def local(self) -> Sums | None:
         """The sums of a shard that was stopped in its middle, if there is one that is not merged yet."""
         local = None if self.round is None else self.round.local
-        if local is None or local.counters[algorithms.ITERATION] <= self.sums.counters[algorithms.ITERATION]:
+        if local is None or local.counters[arguments.ITERATION] <= self.sums.counters[arguments.ITERATION]:
             return None
         return local
 
@@ -121,12 +122,12 @@ class State:
         if self.round is None or self.local is None:
             return self.sums
         whole = copy_sums(self.sums)
-        algorithms.merge_shard(self.round.base, float(self.round.rate), self.local, whole)
+        merge_shard(self.round.base, float(self.round.rate), self.local, whole)
         return whole
 
     @property
     def violations(self) -> np.ndarray:
-        """Violated triplets of each iteration, shape (iterations, pools)."""
+        """Violated triplets of each iteration, shape (iterations, groups)."""
         return self.counts[: self.iteration - self.first]
 
     @property
@@ -151,7 +152,7 @@ class State:
 
 def new_state(
     totals: np.ndarray,
-    n_pools: int,
+    n_groups: int,
     averages: bool,
     columns: np.ndarray | None,
     ahead: np.ndarray | None = None,
@@ -164,7 +165,7 @@ def new_state(
     factor_totals = np.zeros((len(totals) if factor_width else 0, factor_width), factor_dtype)
     sums = make_sums(0, totals, moments, 0.0, factor_totals=factor_totals, squares=np.zeros(len(factor_totals)))
     no_clocks: np.ndarray = np.zeros(n_metrics, dtype=np.int64)
-    return State(sums, np.zeros((0, n_pools), dtype=np.int64), columns, no_clocks if ahead is None else ahead)
+    return State(sums, np.zeros((0, n_groups), dtype=np.int64), columns, no_clocks if ahead is None else ahead)
 
 
 def make_sums(
@@ -179,8 +180,8 @@ def make_sums(
     """Return sums after an iteration; without factors unless they are given."""
     if factor_totals is None or squares is None:
         factor_totals, squares = np.zeros((0, 0)), np.zeros(0)
-    counters = np.zeros(algorithms.N_COUNTERS, dtype=np.int64)
-    counters[algorithms.ITERATION] = iteration
+    counters = np.zeros(arguments.N_COUNTERS, dtype=np.int64)
+    counters[arguments.ITERATION] = iteration
     for name, count in (work or {}).items():
         counters[WORK_COUNTERS[name]] = count
     return Sums(totals, moments, factor_totals, squares, counters, np.array([harmonic]))

@@ -1,7 +1,8 @@
-"""Loops over rows of a network: short, and of a length that cannot be foreseen.
+"""Compiler hints: what keeps the machine code of short loops short inside one kernel of some thousand lines.
 
-Nothing here computes anything. It is about what the compiler makes of a loop inside a kernel of some thousand lines,
-into which everything has been inlined.
+Nothing here computes anything. Everything that a kernel calls is inlined into it, so the compiler has many values to
+hold in few registers, and it optimises each loop as if it were long, while a row has about 50 features.
+`bench/results/speed/tricks.md` has what each hint saves.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from numba.extending import intrinsic
 
 
 def _hidden(builder, value):
-    """Return a value as one of which the compiler knows nothing; no instruction comes of it."""
+    """Return a value about which the compiler can derive nothing; no instruction results from it."""
     identity = ir.InlineAsm(ir.FunctionType(value.type, [value.type]), "", "=r,0")
     return builder.call(identity, [value])
 
 
 @intrinsic
-def step(typing_context, position):
-    """Return position + 1, in a way by which the compiler cannot count a loop's rounds.
+def opaque_increment(typing_context, position):
+    """Return position + 1, hidden so that the compiler cannot compute a loop's trip count.
 
-    A loop that it can count is unrolled, and what does not fill a round is left to a second loop. Where a loop over a
-    random row ends is mispredicted every time, and two loops mispredict twice.
+    A loop with a known trip count is unrolled, and the remainder goes to a second loop. The end of a loop over a random
+    row is mispredicted every time, and two loops mispredict twice.
     """
 
     def generate(context, builder, signature, args):
@@ -33,11 +34,11 @@ def step(typing_context, position):
 
 
 @intrinsic
-def at_hand(typing_context, array):
-    """Return a C-contiguous array as it is, where it lies in registers for the loop that follows.
+def in_registers(typing_context, array):
+    """Return a C-contiguous array whose address is in a register for the loop that follows.
 
-    Of an array that is used all over a large kernel, the compiler keeps the address on the stack and loads it in every
-    round of a loop. One that begins to live right before the loop gets a register.
+    The compiler keeps the address of an array that is used throughout a large kernel on the stack, and loads it again
+    in every iteration of a loop. A value that is defined right before the loop gets a register.
     """
 
     def generate(context, builder, signature, args):
@@ -52,10 +53,10 @@ def at_hand(typing_context, array):
 
 
 @intrinsic
-def onward(typing_context, array, start):
-    """Return array[start:] of a one-dimensional array, without the tests of a slice, and at hand.
+def tail(typing_context, array, start):
+    """Return array[start:] of a one-dimensional array, in registers and without the bounds tests of a slice.
 
-    Of a tuple of arrays it returns such parts of each.
+    Of a tuple of arrays it returns the tail of each.
     """
 
     def shifted(context, builder, array_type, array, start):
@@ -77,8 +78,8 @@ def onward(typing_context, array, start):
 
 
 @intrinsic
-def flat(typing_context, array):
-    """Return a C-contiguous array as a one-dimensional one, at hand."""
+def flat_view(typing_context, array):
+    """Return a C-contiguous array as a one-dimensional one, in registers."""
     one_dimensional = array.copy(ndim=1)
 
     def generate(context, builder, signature, args):
@@ -99,10 +100,10 @@ def flat(typing_context, array):
 
 
 @intrinsic
-def small_code(typing_context):
-    """Let the compiler write the kernel that this is in for size.
+def optimize_for_size(typing_context):
+    """Compile the kernel that this is called in with LLVM's `optsize`.
 
-    It then converts numbers as it loads them, instead of loading them first: two instructions of fourteen for a word.
+    It then converts numbers as it loads them, instead of loading them first: two of fourteen instructions per feature.
     """
 
     def generate(context, builder, signature, args):
