@@ -195,7 +195,7 @@ def test_self_links_of_an_h5ad_file_are_dropped_with_a_warning(tmp_path):
 def test_an_h5ad_file_that_is_no_network(tmp_path):
     path = tmp_path / "a.h5ad"
     anndata.AnnData(obs=pd.DataFrame(index=["a", "b"])).write_h5ad(path)
-    with pytest.raises(ValueError, match=r"a.h5ad has no attributes of nodes \(X\); a Network needs them"):
+    with pytest.raises(ValueError, match=r"a.h5ad has no features of nodes \(X\); a Network needs them"):
         fs.read_networks(path)
     with pytest.warns(UserWarning, match="not unique"):
         anndata.AnnData(np.eye(2), obs=pd.DataFrame(index=["a", "a"])).write_h5ad(path)

@@ -191,6 +191,11 @@ class Writer:
         self._reservation = reservation
         self._written: dict[Any, tuple[Any, Any]] = {}
 
+    @property
+    def n_bytes(self) -> int:
+        """The size of the file, if nothing else is written."""
+        return int(self.root.file.id.get_filesize())
+
     def group(self, parent: h5py.Group, name: str, encoding: str = "dict") -> h5py.Group:
         """Create a group."""
         self._reserve(0)
@@ -243,7 +248,7 @@ class Writer:
 
     def _reserve(self, n_bytes: int) -> None:
         """Reserve bytes on the disk for an array that is to be added; compressed, it takes no more either."""
-        self._reservation.extend(self.root.file.id.get_filesize() + n_bytes + ALIGNMENT_BYTES)
+        self._reservation.extend(self.n_bytes + n_bytes + ALIGNMENT_BYTES)
 
 
 def _encoded(node: Any, encoding: str) -> Any:

@@ -27,7 +27,8 @@ class _MixedCSR(sparse.csr_array):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.data, self.indices, self.indptr = freeze(self.data), freeze(self.indices), freeze(self.indptr)
+        for part in ("data", "indices", "indptr"):
+            setattr(self, part, freeze(getattr(self, part)))
 
     def tocoo(self, copy: bool = True) -> sparse.coo_array:
         """Return the matrix in coordinate form."""
