@@ -5,7 +5,7 @@ Nothing in a file is trusted, sizes included. The rules are:
 - An array may declare at most MAX_INFLATION times the bytes that are stored for it.
 - Everything that is decoded is counted in bytes before it is decoded, with the memory that its conversion takes. A file
   that needs more than the free memory is refused.
-- A file may declare at most FEATURES_PER_BYTE features for each of its bytes. `write_networks` keeps to that, too.
+- A file may declare at most FEATURES_PER_BYTE features for each of its bytes. Writing keeps to that, too.
 - Time is linear in the bytes of the file and in the bytes that are decoded.
 """
 
@@ -38,9 +38,14 @@ TEXT_BYTES = 128
 TEXTS_AT_ONCE = 2**16
 
 
-def max_features(n_bytes: int) -> int:
-    """Return the number of features that a file of this size may declare."""
-    return max(MIN_FEATURES_LIMIT, FEATURES_PER_BYTE * n_bytes)
+def check_n_features(what: str, n_features: int, n_bytes: int) -> None:
+    """Refuse more features than a file of this size may declare."""
+    limit = max(MIN_FEATURES_LIMIT, FEATURES_PER_BYTE * n_bytes)
+    if n_features > limit:
+        raise ValueError(
+            f"{what} has {n_features:,} features, but a file of {n_bytes:,} bytes may declare at most {limit:,}; leave "
+            "out features that no node has."
+        )
 
 
 def conversion_bytes(matrix: Any) -> int:

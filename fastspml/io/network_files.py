@@ -38,7 +38,7 @@ from fastspml.io.elements import (
     write_names,
     write_weighting,
 )
-from fastspml.io.limits import ROW_BYTES, conversion_bytes, csr_bytes, max_features
+from fastspml.io.limits import ROW_BYTES, conversion_bytes, csr_bytes
 from fastspml.io.reading import Reader, reading
 from fastspml.io.writing import Writer, writing
 from fastspml.network import Network, as_networks
@@ -85,7 +85,8 @@ def write_networks(
     with writing(path, overwrite, compress) as file:
         write_format(file, NETWORKS)
         write_list(file, file.root, "networks", networks, _write_network)
-        _check_n_features(file, networks)
+        for network in networks:
+            file.check_n_features(repr(network.name), network.n_features)
 
 
 def read_networks(path: str | os.PathLike[str], mapped: bool = False, verify: bool | None = None) -> list[Network]:
@@ -181,18 +182,8 @@ def write_h5ad(
         links = file.group(file.root, "obsp")
         for network in networks:
             _write_csr(file, links, network.name, network.adjacency)
-        _check_n_features(file, networks)
-
-
-def _check_n_features(file: Writer, networks: list[Network]) -> None:
-    """Refuse to write what `read_networks` would refuse to read."""
-    limit = max_features(file.n_bytes)
-    for network in networks:
-        if network.n_features > limit:
-            raise ValueError(
-                f"{network.name!r} has {network.n_features:,} features, but a file of {file.n_bytes:,} bytes may "
-                f"declare at most {limit:,}; leave out features that no node has."
-            )
+        for network in networks:
+            file.check_n_features(repr(network.name), network.n_features)
 
 
 def file_kind(path: str | os.PathLike[str]) -> str:

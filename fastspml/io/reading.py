@@ -22,7 +22,7 @@ from fastspml.io.limits import (
     MAX_TEXT_BYTES,
     MIN_DECLARED_BYTES,
     TEXTS_AT_ONCE,
-    max_features,
+    check_n_features,
     text_array_bytes,
     text_object_bytes,
 )
@@ -134,12 +134,8 @@ class Reader:
 
     def check_n_features(self, n_features: int) -> None:
         """Refuse a file that declares more features than its size justifies."""
-        n_bytes = self._status.st_size
-        if n_features > max_features(n_bytes):
-            self.refuse(
-                f"{self.name} declares {n_features:,} features, but a file of {n_bytes:,} bytes may declare at most "
-                f"{max_features(n_bytes):,}; leave out features that no node has."
-            )
+        with self.checking("the number of features"):
+            check_n_features("it", n_features, self._status.st_size)
 
     # ---- members ----
 

@@ -26,7 +26,6 @@ from fastspml.io.elements import (
     write_positions,
     write_weighting,
 )
-from fastspml.io.limits import max_features
 from fastspml.io.reading import Reader, reading
 from fastspml.io.writing import Writer, writing
 from fastspml.kernels import algorithms
@@ -68,7 +67,7 @@ def save_model(path: str | os.PathLike[str], model: SPML | MTSPML | Metric, over
             _write_metric(file, file.root, "metric", model)
         else:
             _write_learner(file, file.root, "learner", model)
-        _check_n_features(file, getattr(model, "n_features_", getattr(model, "n_features", 0)))
+        file.check_n_features("the model", getattr(model, "n_features_", getattr(model, "n_features", 0)))
 
 
 def save_checkpoint(path: str | os.PathLike[str], model: Any) -> None:
@@ -268,16 +267,6 @@ def _check_consistent(is_consistent: bool) -> None:
         raise ValueError(
             "inconsistent model state, as in the middle of a fit or after one that failed; "
             "let progress return True and save then, or fit it again."
-        )
-
-
-def _check_n_features(file: Writer, n_features: int) -> None:
-    """Refuse to write what `load_model` would refuse to read."""
-    limit = max_features(file.n_bytes)
-    if n_features > limit:
-        raise ValueError(
-            f"the model has {n_features:,} features, but a file of {file.n_bytes:,} bytes may declare at most {limit:,}; "
-            "leave out features that no node has."
         )
 
 
