@@ -174,6 +174,8 @@ def replace(file, place, **options):
 def sign(file, place, values):
     """Make the checksums true for other values, as someone who means harm would."""
     is_text = values.dtype.kind == "S"
-    checksum = checksums.checksum_of_texts([values.item()]) if is_text else checksums.checksum_of_array(values)
+    checksum = (
+        checksums.checksum_of_texts(np.atleast_1d(values).tolist()) if is_text else checksums.checksum_of_array(values)
+    )
     writing.set_text(file[place], "checksum", checksum)
     writing.set_text(file, "checksum", checksums.seal(file, lambda group, name: group[name]))

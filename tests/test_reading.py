@@ -297,3 +297,9 @@ def test_a_newer_format_asks_for_an_upgrade(tmp_path):
         expected = f"{name} has format version 3, this fastspml reads up to 1; upgrade fastspml."
         with pytest.raises(ValueError, match=f"^{expected}$"):
             read(tmp_path / name)
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(path):
+    fs.write_networks(path, make_plain())
+    with pytest.raises(ValueError, match="nets.h5 was changed while it was being read"), reading.reading(path):
+        os.utime(path, ns=(0, 0))

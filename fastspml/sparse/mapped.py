@@ -183,8 +183,8 @@ def spill_rows(
 
 def subset_rows(matrix: sparse.csr_array, rows: np.ndarray) -> sparse.csr_array:
     """Return the given rows of a mapped matrix, on disk."""
-    ends = np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows])
-    indptr = np.concatenate([[0], ends])
+    check_unchanged(matrix.indptr)
+    indptr = np.concatenate([[0], np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows])])
     blocks = (take_rows(matrix, rows[first:last]) for first, last in row_ranges(indptr))
     return spill_rows(matrix, blocks, len(rows), int(indptr[-1]))
 
@@ -198,6 +198,7 @@ def subset_links(adjacency: sparse.csr_array, nodes: np.ndarray) -> sparse.csr_a
 
 def renumbered(matrix: sparse.csr_array, rows: np.ndarray, place: np.ndarray, n_columns: int) -> sparse.csr_array:
     """Return the given rows of a mapped matrix, on disk, with column c moved to place[c], or dropped if that is -1."""
+    check_unchanged(matrix.indptr)
     indptr = np.concatenate([[0], np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows])])
 
     def blocks() -> Iterator[sparse.csr_array]:

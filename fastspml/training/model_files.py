@@ -344,7 +344,7 @@ def _read_sums(file: Reader, group: Any) -> Sums:
         read_floats(file, group, "totals", ndim=2),
         read_floats(file, group, "moments", ndim=2),
         file.number(group, "harmonic", kinds="f"),
-        {counter: file.number(work, counter) for counter in file.members(work) if counter in WORK_COUNTERS},
+        {counter: file.number(work, counter) for counter in WORK_COUNTERS},
         _read_factors(file, group, "factor_totals") if has_factors else None,
         read_floats(file, group, "squares") if has_factors else None,
     )
