@@ -29,8 +29,10 @@ def empty_network(n_nodes=0, n_features=0):
 
 
 def wide_network():
-    """More features than int32 can count, so that indices are int64."""
-    features = sparse.coo_array(([1.0, 2.0], ([0, 2], [5, 2**31 + 3])), shape=(3, 2**31 + 10))
+    """More features than int32 can count, so that indices are int64; entries enough for a file that may declare them."""
+    rng = np.random.default_rng(0)
+    columns, n_entries = rng.integers(2**31 + 10, size=240_000), 240_000
+    features = sparse.coo_array((rng.random(n_entries), (np.arange(n_entries) % 3, columns)), shape=(3, 2**31 + 10))
     return fs.Network(features, [[0, 1, 0], [0, 0, 0], [1, 1, 0]])
 
 
@@ -172,6 +174,8 @@ def replace(file, place, **options):
 def sign(file, place, values):
     """Make the checksums true for other values, as someone who means harm would."""
     is_text = values.dtype.kind == "S"
-    checksum = checksums.checksum_of_texts([values.item()]) if is_text else checksums.checksum_of_array(values)
+    checksum = (
+        checksums.checksum_of_texts(np.atleast_1d(values).tolist()) if is_text else checksums.checksum_of_array(values)
+    )
     writing.set_text(file[place], "checksum", checksum)
     writing.set_text(file, "checksum", checksums.seal(file, lambda group, name: group[name]))

@@ -177,8 +177,8 @@ HOSTILE = [
     (soft_link, "networks of nets.h5 is a link to another place or file, which fastspml never follows"),
     (external_link, "networks/000 of nets.h5 is a link to another place or file"),
     (link_to_array, "X/data of nets.h5 is a link to another place or file"),
-    (external_storage, "X/data of nets.h5 lies outside the file, where fastspml never looks"),
-    (virtual, "X/data of nets.h5 lies outside the file"),
+    (external_storage, "X/data of nets.h5 is stored outside the file, where fastspml never looks"),
+    (virtual, "X/data of nets.h5 is stored outside the file"),
     (unknown_filter, "X/data of nets.h5 went through an unknown filter"),
     (objects, "X/data of nets.h5 holds object, not the numbers expected there"),
     (records, "X/data of nets.h5 holds .*, not the numbers"),
@@ -249,8 +249,8 @@ def test_gzipped_zeros_of_an_honest_size_are_read(path):
 
 
 def test_what_does_not_fit_into_memory_is_refused(path, monkeypatch):
-    fs.write_networks(path, make_plain())
-    monkeypatch.setattr(reading, "available_memory", lambda: 1000.0)
+    fs.write_networks(path, fs.Network(np.ones((100, 100))))
+    monkeypatch.setattr(reading, "available_memory", lambda: 20_000.0)
     with pytest.raises(ValueError, match=r"nets.h5 takes more than 0.0 GB .* can be read with mapped=True"):
         fs.read_networks(path)
     assert len(fs.read_networks(path, mapped=True)) == 1

@@ -120,6 +120,57 @@ def test_a_full_disk_costs_a_sentence(both, monkeypatch):
         both[1][0].split(0.3).train
 
 
+# ---- a file that changes under its mapping ----------------------------------------------------------------------------
+
+
+def truncate(path):
+    os.truncate(path, path.stat().st_size - 1)
+
+
+def overwrite_in_place(path):
+    with open(path, "r+b") as file:
+        file.write(file.read(1))
+    os.utime(path, ns=(0, 0))  # a clock that is too coarse could show the same time
+
+
+@pytest.mark.parametrize("change", [truncate, overwrite_in_place])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda network: network.split(0.3).train,
+        lambda network: network.undirected(),
+        lambda network: fs.Weighting("tfidf").fit(network),
+        lambda network: fs.SPML(n_iters=3).fit(network),
+        lambda network: fs.link_auc(fs.Metric.identity(70), network, [0, 1]),
+    ],
+    ids=["split", "undirected", "weighting", "fit", "link_auc"],
+)
+def test_a_file_that_was_changed_after_it_was_mapped_is_not_used(both, tmp_path, use, change):
+    network = both[1][0]
+    change(tmp_path / "n.h5")
+    with pytest.raises(ValueError, match="n.h5 was changed after it was mapped; read it again"):
+        use(network)
+
+
+def test_a_file_that_was_replaced_after_it_was_mapped_is_still_used(both, tmp_path):
+    expected, network = both[0][0].undirected(), both[1][0]
+    fs.write_networks(tmp_path / "n.h5", make_network(), overwrite=True)
+    assert_same(expected, network.undirected())
+    (tmp_path / "n.h5").unlink()
+    assert_same(expected, network.undirected())
+
+
+def test_a_mapping_closes_its_file(tmp_path):
+    (tmp_path / "x").write_bytes(bytes(100))
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    mapping = mapped.FileMap.open(tmp_path / "x")
+    part = mapping[10:20].view(np.uint16)
+    part.check_unchanged()
+    assert mapped.mapping_of(part).status.st_size == 100
+    del mapping, part
+    assert before == (len(os.listdir("/proc/self/fd")) if before else 0)
+
+
 # ---- ranking by scanning --------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import fastspml as fs
+from fastspml.io.checksums import seal
+from fastspml.io.writing import set_text
 from tests.conftest import make_network
 from tests.hdf5_files import (
     WORDS,
@@ -315,3 +317,101 @@ def test_a_model_file_holds_no_pickle_and_says_who_wrote_it(path, network):
         assert file["learner/state/harmonic"].dtype == np.float64
         kinds = {file[place].dtype.kind for place in arrays_of(path)}
     assert kinds <= set("biufS")
+
+
+def change_model(path, place, value):
+    """Put another value into a model file, with true checksums; None deletes the member."""
+    with h5py.File(path, "r+") as file:
+        if place in file:
+            del file[place]
+        if value is None:
+            set_text(file, "checksum", seal(file, lambda group, name: group[name]))
+        else:
+            file[place] = value
+            sign(file, place, np.asarray(value))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
+def test_weights_of_words_must_be_finite(path, value):
+    counts = np.random.default_rng(0).poisson(0.7, size=(14, 9))
+    fs.save_model(path, fs.SPML(weighting="tfidf", n_iters=5).fit(fs.Network(counts, make_network().adjacency)))
+    change_model(path, "learner/weighting/idf", np.full(9, value))
+    with pytest.raises(ValueError, match="weighting of nets.h5 has weights of words that are negative or not finite"):
+        fs.load_model(path)
+
+
+@pytest.mark.parametrize("part", ["totals", "moments", "harmonic", "factor_totals", "squares"])
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_sums_must_be_finite(path, network, part, value):
+    fs.save_model(path, fs.SPML(metric="factored", rank=2, average=True, n_iters=5).fit(network))
+    with h5py.File(path) as file:
+        values = file[f"learner/state/{part}"][()]
+    change_model(path, f"learner/state/{part}", np.full_like(values, value)[()])
+    with pytest.raises(ValueError, match="the state of nets.h5 cannot be used: the totals are not finite"):
+        fs.load_model(path)
+
+
+def test_a_model_with_totals_that_are_not_finite_is_not_saved(path, network):
+    model = fs.SPML(n_iters=5).fit(network)
+    model.state_.sums.totals[3] = np.inf
+    with pytest.raises(ValueError, match="the totals are not finite; fit the model again"):
+        fs.save_model(path, model)
+
+
+@pytest.mark.parametrize("kind", ["SPML", "MTSPML"])
+def test_a_model_without_tasks_is_refused(path, network, kind):
+    fs.save_model(path, getattr(fs, kind)(n_iters=5).fit(network))
+    change_model(path, "learner/task_names", np.zeros(0, dtype=h5py.string_dtype("utf-8", 1)))
+    with pytest.raises(ValueError, match="the state of nets.h5 cannot be used: inconsistent model state"):
+        fs.load_model(path)
+
+
+@pytest.mark.parametrize("counter", ["judged", "violated", "words", "entries"])
+def test_a_model_without_a_counter_is_refused(path, network, counter):
+    fs.save_model(path, fs.SPML(n_iters=5).fit(network))
+    change_model(path, f"learner/state/work/{counter}", None)
+    with pytest.raises(ValueError, match=f"nets.h5 has no learner/state/work/{counter}; it is damaged"):
+        fs.load_model(path)
+
+
+def test_a_negative_counter_is_refused(path, network):
+    fs.save_model(path, fs.SPML(n_iters=5).fit(network))
+    change_model(path, "learner/state/work/violated", -1)
+    with pytest.raises(ValueError, match="the state of nets.h5 cannot be used"):
+        fs.load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        ({"reg": -1}, "reg must be a positive number, got -1"),
+        ({"reg": float("inf")}, "reg must be a positive number, got inf"),
+        ({"n_iters": 0.5}, "n_iters must be a positive integer, got 0.5"),
+        ({"seed": -1}, "seed must be an integer from 0"),
+        ({"score": "x" * 5000}, "score must be 'distance' or 'similarity', got 'xxx"),
+        (
+            {"reg": {"type": "S2000000000", "value": 1}},
+            "a parameter has the type 'S2000000000', expected a type of numbers",
+        ),
+        ({"reg": {"type": "object", "value": 1}}, "a parameter has the type 'object'"),
+        ({"reg": {"type": "longdouble", "value": 1}}, "a parameter has the type 'longdouble'"),
+        ({"weighting": {"type": "Weighting", "value": ["bm25", 1, 1.0]}}, "kind of weighting must be one of"),
+    ],
+)
+@pytest.mark.parametrize("fitted", [False, True])
+def test_parameters_are_checked(path, network, parameters, match, fitted):
+    model = fs.SPML(n_iters=5)
+    fs.save_model(path, model.fit(network) if fitted else model)
+    change_model(path, "learner/parameters", texts(json.dumps(parameters).encode()))
+    with pytest.raises(ValueError, match=f"parameters of nets.h5 cannot be used: {match}") as caught:
+        fs.load_model(path)
+    assert len(str(caught.value)) < 500
+
+
+def test_integers_beyond_int64_are_refused(path, networks):
+    model = fs.MTSPML(n_iters=5).fit(networks)
+    model.hidden_nodes_ = [np.array([1])] * 4
+    fs.save_model(path, model)
+    change_model(path, "learner/hidden_nodes/002", np.array([2**64 - 1], dtype=np.uint64))
+    with pytest.raises(ValueError, match="hidden_nodes/002 of nets.h5 holds 18446744073709551615, which is too large"):
+        fs.load_model(path)

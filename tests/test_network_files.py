@@ -195,7 +195,7 @@ def test_self_links_of_an_h5ad_file_are_dropped_with_a_warning(tmp_path):
 def test_an_h5ad_file_that_is_no_network(tmp_path):
     path = tmp_path / "a.h5ad"
     anndata.AnnData(obs=pd.DataFrame(index=["a", "b"])).write_h5ad(path)
-    with pytest.raises(ValueError, match=r"a.h5ad has no attributes of nodes \(X\); a Network needs them"):
+    with pytest.raises(ValueError, match=r"a.h5ad has no features of nodes \(X\); a Network needs them"):
         fs.read_networks(path)
     with pytest.warns(UserWarning, match="not unique"):
         anndata.AnnData(np.eye(2), obs=pd.DataFrame(index=["a", "a"])).write_h5ad(path)
@@ -298,3 +298,45 @@ def test_indices_are_checked_always(path, mapped, arrays, match):
     change(path, **arrays)
     with pytest.raises(ValueError, match=f"of nets.h5 cannot be used: {match}"):
         fs.read_networks(path, mapped=mapped, verify=False)
+
+
+# ---- checksums of .h5ad files -----------------------------------------------------------------------------------------
+
+
+def test_an_h5ad_file_of_ours_is_verified(tmp_path):
+    path = tmp_path / "ours.h5ad"
+    network_files.write_h5ad(path, make_plain(nodes=[f"{i}" for i in range(14)]))
+    assert len(fs.read_networks(path, verify=True)) == 1
+    flip(path, "X/data")
+    for options in ({}, {"verify": True}):
+        with pytest.raises(ValueError, match=r"X/data of ours.h5ad is torn or damaged \(wrong checksum\)"):
+            fs.read_networks(path, **options)
+    assert len(fs.read_networks(path, verify=False)) == 1
+
+
+def test_an_h5ad_file_of_ours_that_was_changed_on_purpose(tmp_path):
+    path = tmp_path / "ours.h5ad"
+    network_files.write_h5ad(path, make_plain())
+    with h5py.File(path, "r+") as file:
+        file["uns/more"] = 1
+    with pytest.raises(
+        ValueError, match="another checksum; .* verify=False if another program has changed it on purpose"
+    ):
+        fs.read_networks(path)
+    assert len(fs.read_networks(path, verify=False)) == 1
+
+
+def test_an_h5ad_file_without_checksums_cannot_be_verified(tmp_path):
+    path = tmp_path / "theirs.h5ad"
+    write_h5ad(path, make_plain(nodes=[f"node {i}" for i in range(14)]))
+    assert len(fs.read_networks(path)) == 2
+    with pytest.raises(ValueError, match="theirs.h5ad has no checksums to verify; read it with verify=False"):
+        fs.read_networks(path, verify=True)
+
+
+def test_a_file_of_ours_without_a_checksum_is_refused(path):
+    fs.write_networks(path, make_plain())
+    with h5py.File(path, "r+") as file:
+        del file.attrs["checksum"]
+    with pytest.raises(ValueError, match="another checksum"):
+        fs.read_networks(path)

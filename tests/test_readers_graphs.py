@@ -631,7 +631,7 @@ def test_npz_by_relation(tmp_path):
             "net.npz: shape must be the numbers of nodes and of attributes, got [-5, 3]",
         ),
         ({"shape": np.array([6, 3])}, None, "net.npz: X has 6 rows, so its indptr needs 7 entries; it has 6."),
-        ({"shape": np.array([5, 2])}, None, "net.npz: indices of X run from 0 to 2, but must lie in 0 to 1."),
+        ({"shape": np.array([5, 2])}, None, "net.npz: indices of X run from 0 to 2, but must be from 0 to 1."),
         ({"X_indptr": np.array([0, 2, 1, 3, 6, 7])}, None, "net.npz: indptr of X must start at 0 and never decrease"),
         ({"X_data": np.ones(3)}, None, "net.npz: indptr of X ends at 7, beyond its 3 stored entries."),
         ({"X_data": np.full(7, np.nan)}, None, "net.npz: features must be finite, but row 0"),

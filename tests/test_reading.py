@@ -80,7 +80,7 @@ def test_a_compressed_file_cannot_be_mapped(path):
 
 def test_a_chunked_h5ad_file_cannot_be_mapped(tmp_path):
     write_h5ad(tmp_path / "a.h5ad", make_plain(nodes=[f"node {i}" for i in range(14)]))
-    with pytest.raises(ValueError, match=r"X/data of a.h5ad is compressed or stored in pieces"):
+    with pytest.raises(ValueError, match=r"X/data of a.h5ad is compressed or chunked"):
         fs.read_networks(tmp_path / "a.h5ad", mapped=True)
 
 
@@ -96,7 +96,7 @@ def test_a_mapped_file_is_verified_on_request(path):
 def test_a_file_that_was_replaced_meanwhile_is_not_mapped(path, monkeypatch):
     fs.write_networks(path, make_plain())
     monkeypatch.setattr(os.path, "samestat", lambda *_: False)
-    with pytest.raises(ValueError, match="nets.h5 was replaced while it was being read"):
+    with pytest.raises(ValueError, match="nets.h5 was replaced or changed while it was being read"):
         fs.read_networks(path, mapped=True)
 
 
@@ -133,8 +133,8 @@ def test_a_missing_piece_is_noticed(path, place):
     ("place", "match"),
     [
         ("networks", "nets.h5 has no networks; it is damaged"),
-        ("networks/000", "networks of nets.h5 are not numbered without a gap"),
-        ("networks/000/X", r"nets.h5 has no attributes of nodes \(X\)"),
+        ("networks/000", "networks of nets.h5 are not numbered consecutively"),
+        ("networks/000/X", r"nets.h5 has no features of nodes \(X\)"),
         ("networks/000/X/indices", "nets.h5 has no networks/000/X/indices; it is damaged"),
         ("networks/000/obsp", "nets.h5 has no networks/000/obsp/links; it is damaged"),
         ("networks/000/obs/_index", "nets.h5 has no networks/000/obs/_index; it is damaged"),
@@ -274,7 +274,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 def test_a_file_without_permission(path, monkeypatch):
     fs.write_networks(path, make_network())
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(PermissionError, match="nets.h5 may not be read"):
+    with pytest.raises(PermissionError, match="nets.h5 is not readable; change its permissions"):
         fs.read_networks(path)
 
 
@@ -297,3 +297,9 @@ def test_a_newer_format_asks_for_an_upgrade(tmp_path):
         expected = f"{name} has format version 3, this fastspml reads up to 1; upgrade fastspml."
         with pytest.raises(ValueError, match=f"^{expected}$"):
             read(tmp_path / name)
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(path):
+    fs.write_networks(path, make_plain())
+    with pytest.raises(ValueError, match="nets.h5 was changed while it was being read"), reading.reading(path):
+        os.utime(path, ns=(0, 0))

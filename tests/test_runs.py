@@ -394,7 +394,7 @@ def test_a_folder_that_becomes_read_only(short, tmp_path, monkeypatch):
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", refuse)
-    with pytest.raises(OSError, match="could not be written: .*Read-only file system; see to it and try again"):
+    with pytest.raises(OSError, match="could not be written: .*Read-only file system; correct that and try again"):
         train(short, folder)
     assert names(folder / "checkpoints") == before
     monkeypatch.undo()

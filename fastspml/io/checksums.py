@@ -12,8 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-# Attributes of more numbers than this are ignored; the longest that is used is the shape of a matrix.
-LONGEST_ATTRIBUTE = 16
+from fastspml.io.limits import MAX_ATTRIBUTE_NUMBERS, MAX_PATH_LENGTH
 
 
 def checksum_of_array(values: np.ndarray) -> str:
@@ -36,6 +35,8 @@ def seal(root: h5py.Group, child: Callable[[h5py.Group, str], Any]) -> str:
     waiting = [("", root)]
     while waiting:
         path, group = waiting.pop()
+        if len(path) > MAX_PATH_LENGTH:
+            raise ValueError(f"groups are nested too deeply: a path has more than {MAX_PATH_LENGTH} characters.")
         first = first_path.setdefault(address(group), path)
         if first != path:
             lines.append(f"{path} is {first}")
@@ -62,7 +63,7 @@ def attribute(node: Any, name: str) -> Any:
     header = node.attrs.get_id(name)
     if header.dtype.kind == "S" and header.shape == ():
         return node.attrs[name].decode()
-    if header.dtype.kind in "iu" and math.prod(header.shape) <= LONGEST_ATTRIBUTE:
+    if header.dtype.kind in "iu" and math.prod(header.shape) <= MAX_ATTRIBUTE_NUMBERS:
         numbers = np.asarray(node.attrs[name]).tolist()
         return tuple(numbers) if isinstance(numbers, list) else numbers
     return None

@@ -1,4 +1,4 @@
-"""What networks and models have in common on disk: the format of a file, lists, names, dense blocks and weightings."""
+"""Elements that files of networks and of models share: format, lists, names, dense blocks and weightings."""
 
 from __future__ import annotations
 
@@ -27,17 +27,19 @@ T = TypeVar("T")
 
 
 def is_anndata(file: Reader) -> bool:
+    """Tell whether a file is an .h5ad file."""
     return not file.is_ours and file.attribute(file.root, "encoding-type") == "anndata"
 
 
 def write_format(file: Writer, form: str) -> None:
+    """Write what a file holds, and who wrote it."""
     set_text(file.root, "format", form)
     file.root.attrs["format_version"] = FORMAT_VERSION
     set_text(file.root, "fastspml_version", __version__)
 
 
 def check_format(file: Reader, expected: str) -> None:
-    """Refuse a file that holds something else, or was written by a later version."""
+    """Refuse a file that holds something else, or has a newer format."""
     found, version = file.attribute(file.root, "format"), file.attribute(file.root, "format_version")
     if is_anndata(file):
         found, version = NETWORKS, FORMAT_VERSION
@@ -52,7 +54,7 @@ def check_format(file: Reader, expected: str) -> None:
 
 
 def numbered(size: int) -> list[str]:
-    """Return numbers as names that sort in their order."""
+    """Return the numbers from 0 to size - 1 as names in alphabetical order."""
     width = max(3, len(str(size - 1)))
     return [f"{position:0{width}d}" for position in range(size)]
 
@@ -60,37 +62,43 @@ def numbered(size: int) -> list[str]:
 def write_list(
     file: Writer, parent: Any, name: str, values: Sequence[T], write: Callable[[Writer, Any, str, T], None]
 ) -> None:
+    """Write values as members of a group, numbered from 000."""
     group = file.group(parent, name)
     for number, value in zip(numbered(len(values)), values, strict=True):
         write(file, group, number, value)
 
 
 def read_list(file: Reader, parent: Any, name: str, read: Callable[[Reader, Any, str], T]) -> list[T]:
+    """Read what `write_list` wrote."""
     group = file.group(parent, name)
     numbers = file.members(group)
     if numbers != numbered(len(numbers)):
-        file.refuse(f"{name} of {file.name} are not numbered without a gap; the file is damaged.")
+        file.refuse(f"{name} of {file.name} are not numbered consecutively; the file is damaged.")
     return [read(file, group, number) for number in numbers]
 
 
 def read_if_there(file: Reader, parent: Any, path: str, read: Callable[[Reader, Any, str], T]) -> T | None:
+    """Read an optional member; None if there is none."""
     return None if file.find(parent, path) is None else file.once(parent, path, read)
 
 
 def write_positions(file: Writer, parent: Any, name: str, positions: Any) -> None:
+    """Write positions of nodes or features."""
     file.array(parent, name, np.asarray(positions, dtype=np.int64))
 
 
 def read_positions(file: Reader, parent: Any, name: str) -> np.ndarray:
-    return file.array(parent, name, kinds="iu").astype(np.int64, copy=False)
+    """Read integers as int64."""
+    return file.array(parent, name, kinds="iu", dtype=np.int64)
 
 
 def read_floats(file: Reader, parent: Any, name: str, ndim: int = 1) -> np.ndarray:
-    return file.array(parent, name, ndim, kinds="f").astype(np.float64, copy=False)
+    """Read floats as float64."""
+    return file.array(parent, name, ndim, kinds="f", dtype=np.float64)
 
 
 def write_names(file: Writer, parent: Any, name: str, names: np.ndarray) -> None:
-    """Write names as the index of AnnData's data frame; an index is of strings, so numbers stand in a column, too."""
+    """Write names as the index of one of AnnData's data frames, which holds strings; integers are a column as well."""
     frame = file.group(parent, name, "dataframe")
     is_numbers = names.dtype.kind in "iu"
     file.texts(frame, "_index", names.astype(str) if is_numbers else names)
@@ -102,24 +110,24 @@ def write_names(file: Writer, parent: Any, name: str, names: np.ndarray) -> None
 
 
 def read_names(file: Reader, parent: Any, name: str) -> np.ndarray:
-    """Read names from the column that ours or AnnData's attribute points to."""
+    """Read names from the column that an attribute of ours or of AnnData names."""
     frame = file.group(parent, name)
     column = file.attribute(frame, "names") or file.attribute(frame, "_index")
     if not isinstance(column, str):
         file.refuse(f"{name} of {file.name} does not say which of its columns holds the names; it is damaged.")
     names = _read_index(file, frame, column)
-    with file.checking(name):  # a network takes distinct names only
+    with file.checking(name):  # Network refuses duplicates
         if name == "obs":
             return Network(sparse.csr_array((len(names), 0)), nodes=names).nodes
         return Network(sparse.csr_array((0, len(names))), vocabulary=names).vocabulary  # type: ignore[return-value]
 
 
 def _read_index(file: Reader, frame: Any, column: str) -> np.ndarray:
-    """Read names in one of the ways that AnnData writes them: plain, as categories, or with a mask of missing ones."""
+    """Read names in one of AnnData's encodings: plain, categorical, or with a mask of missing ones."""
     index = file.get(frame, column)
     encoding = "plain" if file.is_ours else file.attribute(index, "encoding-type")
     if encoding == "categorical":
-        names, codes = file.labels(index, "categories"), file.array(index, "codes", kinds="iu").astype(np.int64)
+        names, codes = file.labels(index, "categories"), read_positions(file, index, "codes")
         is_missing = (codes < 0) | (codes >= len(names))
         names = names[np.where(is_missing, 0, codes)] if len(names) else np.zeros(len(codes), dtype=str)
     elif encoding == "nullable-string-array":
@@ -132,13 +140,13 @@ def _read_index(file: Reader, frame: Any, column: str) -> np.ndarray:
 
 
 def write_dense_blocks(file: Writer, parent: Any, dense_blocks: Sequence[int], n_features: int) -> None:
-    """Write where dense blocks start and end, if there are any."""
+    """Write the bounds of dense blocks, if there are any."""
     if dense_blocks:
         file.array(parent, "dense_blocks", block_bounds(n_features, dense_blocks))
 
 
 def read_dense_blocks(file: Reader, parent: Any, path: str, n_features: int) -> tuple[int, ...]:
-    """Read the widths of the dense blocks; files without any hold nothing about them."""
+    """Read the widths of dense blocks; () if the file has none."""
     if file.find(parent, path) is None:
         return ()
     with file.checking(path):
@@ -146,6 +154,7 @@ def read_dense_blocks(file: Reader, parent: Any, path: str, n_features: int) -> 
 
 
 def write_weighting(file: Writer, parent: Any, name: str, weighting: Weighting) -> None:
+    """Write a weighting, fitted or not."""
     group = file.group(parent, name)
     file.text(group, "kind", weighting.kind)
     file.array(group, "min_df", weighting.min_df)
@@ -160,6 +169,7 @@ def write_weighting(file: Writer, parent: Any, name: str, weighting: Weighting) 
 
 
 def read_weighting(file: Reader, parent: Any, name: str) -> Weighting:
+    """Read what `write_weighting` wrote."""
     group = file.group(parent, name)
     with file.checking(name):
         weighting = Weighting(
@@ -175,4 +185,6 @@ def read_weighting(file: Reader, parent: Any, name: str) -> Weighting:
     n_weights = None if weighting.idf_ is None else len(weighting.idf_)
     if n_weights != (weighting.n_features_ if is_weighted else None):
         file.refuse(f"{name} of {file.name} has {n_weights} weights of words, not one each; the file is damaged.")
+    if weighting.idf_ is not None and not (np.isfinite(weighting.idf_) & (weighting.idf_ >= 0)).all():
+        file.refuse(f"{name} of {file.name} has weights of words that are negative or not finite; the file is damaged.")
     return weighting

@@ -62,6 +62,7 @@ def read_metric(file: Reader, parent: Any, name: str) -> Metric:
             return DiagonalMetric(read_floats(file, group, "weights"), **context)
     block, columns = read_floats(file, group, "block", ndim=2), file.once(group, "columns", read_positions)
     n_features, rest = file.number(group, "n_features"), file.number(group, "rest", kinds="f")
+    file.check_n_features(n_features)
     if block.shape != (len(columns), len(columns)):
         file.refuse(f"{name} of {file.name} has a block {block.shape} for {len(columns)} columns; it is damaged.")
     with file.checking(name):

@@ -2,11 +2,11 @@
 
 A file holds an AnnData-shaped group for each network, ``networks/000`` and so on:
 
-    X             attributes, CSR
+    X             features, CSR
     obsp/links    links, CSR
-    obs, var      names of nodes and of features; left out where there are none
-    uns           name; weighting, if the attributes went through one; positions, of unnamed nodes of a larger network;
-                  dense_blocks, if the last columns of X are some: the first column of each, and the number of columns
+    obs, var      names of nodes and of features, if there are any
+    uns           name; weighting, if the features are weighted; positions, for unnamed nodes of a larger network;
+                  dense_blocks, if the last columns of X are dense: the first column of each, and the number of columns
 
 Functions that write take (file, parent, name, value), those that read take (file, parent, name).
 """
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import printable
 from fastspml.io.elements import (
     MODEL,
     NETWORKS,
@@ -37,15 +38,16 @@ from fastspml.io.elements import (
     write_names,
     write_weighting,
 )
+from fastspml.io.limits import ROW_BYTES, conversion_bytes, csr_bytes
 from fastspml.io.reading import Reader, reading
 from fastspml.io.writing import Writer, writing
 from fastspml.network import Network, as_networks
 from fastspml.sparse.csr import check_csr, csr_from_parts, freeze_csr
 
-# Entries of a matrix that are looked at together, so that checking a mapped one takes little memory.
+# Entries of a matrix that are checked together, so that checking a mapped one takes little memory.
 PIECE = 2**20
 
-# What checked parts are put together on, without being copied.
+# Networks of checked parts are built from this one with `replace`, which copies nothing.
 NO_NETWORK = Network(np.zeros((0, 0)))
 
 
@@ -55,57 +57,85 @@ def write_networks(
     overwrite: bool = False,
     compress: bool = False,
 ) -> None:
-    """Write networks to an HDF5 file, which appears complete or not at all.
+    """Write networks to an HDF5 file, atomically: if that fails, an existing file is unchanged.
 
-    Attributes, node names, vocabularies and weightings that networks share are written once. AnnData can open every
-    network as well: ``anndata.io.read_elem(h5py.File(path)["networks/000"])``.
+    Features, node names, vocabularies and weightings that networks share are written once. AnnData reads each network
+    as a group (`anndata.io.read_elem`), but not the file as a whole (`read_h5ad`); for that see `write_h5ad`.
 
     Parameters
     ----------
     path : str or path
-    networks : Network or list of them
+    networks : Network or list of Network
     overwrite : bool
-        Whether a file that exists may be replaced; it stays as it was until the new one is complete.
+        Whether to replace an existing file.
     compress : bool
-        Whether to write a smaller file, which cannot be mapped.
+        Whether to compress the arrays with gzip. A compressed file cannot be mapped.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import fastspml as fs
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "networks.h5")
+    >>> fs.write_networks(path, fs.Network([[1, 0], [0, 2]], [[0, 1], [0, 0]], name="tiny"))
+    >>> fs.read_networks(path)
+    [Network('tiny': 2 nodes, 1 links, 2 features)]
     """
     networks = as_networks(networks)
     with writing(path, overwrite, compress) as file:
         write_format(file, NETWORKS)
         write_list(file, file.root, "networks", networks, _write_network)
+        for network in networks:
+            file.check_n_features(repr(network.name), network.n_features)
 
 
 def read_networks(path: str | os.PathLike[str], mapped: bool = False, verify: bool | None = None) -> list[Network]:
     """Read networks from a file of `write_networks`, or from an .h5ad file of AnnData.
 
-    Of an .h5ad file, every matrix in ``obsp`` becomes a network, named by its key; all have the attributes ``X``.
-    Without any, there is one network without links.
+    In an .h5ad file, every matrix in ``obsp`` is a network, named by its key; all have the features ``X``. Without any
+    matrix in ``obsp``, there is one network without links.
+
+    Files are not trusted. `fastspml.io.limits` states how much memory and how many features a file may demand.
 
     Parameters
     ----------
     path : str or path
     mapped : bool
-        Whether attributes and links stay in the file, from where the system fetches what is touched: for networks
-        larger than memory. The file must have been written uncompressed. `split`, `undirected`, a weighting, fits of
-        diagonal metrics and `link_auc` then need memory for some numbers per node and feature only, and room beside the
-        file for what they make of the network; `objective` does if it is given n_triplets.
+        Whether to map features and links into memory instead of reading them, for networks larger than memory. The file
+        must be uncompressed. `split`, `undirected`, weightings, fits of diagonal metrics and `link_auc` then take
+        memory for a few numbers per node and feature only, and disk space in the folder of the file for their results;
+        so does `objective` with n_triplets.
+
+        A mapped file must not be changed in place. Replacing it by renaming another file is safe. Computations refuse
+        to start if its size or time of modification has changed. A change during a computation cannot be detected: if
+        the file is truncated, the system kills the process (SIGBUS); if it is overwritten, results are wrong or the
+        process crashes.
     verify : bool, optional
-        Whether checksums are compared; yes unless mapped, because that reads all of the file. A file that another
-        program has changed on purpose can be read without. Indices are checked in any case.
+        Whether to compare checksums. By default they are compared if the file has any and is not mapped, because
+        comparing reads the whole file. Use False for a file that another program has changed on purpose. Indices are
+        checked in any case.
 
     Returns
     -------
     list of Network
-        Networks that shared attributes or names when they were written share them again.
+        Networks that shared features or names when they were written share them again.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> len(fs.read_networks(fs.datasets.path("debian.h5")))
+    7
     """
     with reading(path, mapped) as file:
-        if is_anndata(file):
-            return _read_anndata(file, Path(path).stem)
         check_format(file, NETWORKS)
         if verify is None:
-            verify = not mapped
+            verify = not mapped and (file.is_ours or file.has_checksum)
+        if verify and not file.is_ours and not file.has_checksum:
+            file.refuse(f"{file.name} has no checksums to verify; read it with verify=False.")
         if verify:
             file.verify()
+        if is_anndata(file):
+            return _read_anndata(file, Path(path).stem)
         return read_list(file, file.root, "networks", _read_network)
 
 
@@ -115,9 +145,20 @@ def write_h5ad(
     overwrite: bool = False,
     compress: bool = False,
 ) -> None:
-    """Write networks over the same nodes as one .h5ad file of AnnData: attributes in X, each one's links in obsp.
+    """Write networks over the same nodes as one .h5ad file of AnnData: features in X, the links of each in obsp.
 
-    Parameters are those of `write_networks`; a weighting is not kept.
+    Parameters are those of `write_networks`. Weightings are not stored.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import fastspml as fs
+    >>> from fastspml.io import write_h5ad
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "networks.h5ad")
+    >>> write_h5ad(path, fs.Network([[1, 0], [0, 2]], [[0, 1], [0, 0]], name="cites"))
+    >>> fs.read_networks(path)
+    [Network('cites': 2 nodes, 1 links, 2 features)]
     """
     networks = as_networks(networks)
     first = networks[0]
@@ -141,16 +182,18 @@ def write_h5ad(
         links = file.group(file.root, "obsp")
         for network in networks:
             write_csr(file, links, network.name, network.adjacency)
+        for network in networks:
+            file.check_n_features(repr(network.name), network.n_features)
 
 
 def file_kind(path: str | os.PathLike[str]) -> str:
-    """Tell whether a file holds "networks" or a "model"."""
+    """Return whether a file holds "networks" or a "model"."""
     with reading(path) as file:
         return "model" if file.attribute(file.root, "format") == MODEL else "networks"
 
 
 def file_checksum(path: str | os.PathLike[str]) -> str | None:
-    """Return the checksum over all that a file holds, as it stands there; None if fastspml has not written it."""
+    """Return the checksum of a file's contents that is stored in it; None if fastspml did not write it."""
     with reading(path) as file:
         return file.attribute(file.root, "checksum")
 
@@ -199,10 +242,11 @@ def _read_anndata(file: Reader, name: str) -> list[Network]:
 
 
 def _read_nodes(file: Reader, group: Any) -> Network:
-    """Read the attributes and names of an AnnData-shaped group; the links are still to come."""
+    """Read the features and names of an AnnData-shaped group, as a network without links."""
     if file.find(group, "X") is None:
-        file.refuse(f"{file.name} has no attributes of nodes (X); a Network needs them.")
+        file.refuse(f"{file.name} has no features of nodes (X); a Network needs them.")
     features = file.once(group, "X", read_features)
+    file.claim(ROW_BYTES * features.shape[0], "X")
     nodes = read_if_there(file, group, "obs", read_names)
     vocabulary = read_if_there(file, group, "var", read_names)
     for part, names, size in zip(("obs", "var"), (nodes, vocabulary), features.shape, strict=True):
@@ -241,19 +285,21 @@ def write_csr(file: Writer, parent: Any, name: str, matrix: sparse.csr_array) ->
 
 
 def _read_matrix(file: Reader, parent: Any, name: str) -> Any:
-    """Read a matrix as AnnData writes them, CSR, CSC or dense; the indices of sparse ones are within bounds."""
+    """Read a matrix in one of AnnData's encodings (CSR, CSC or dense); indices are checked."""
     encoding = "csr_matrix" if file.is_ours else file.attribute(file.get(parent, name), "encoding-type")
     if encoding == "array":
         return file.array(parent, name, ndim=2)
     if encoding not in ("csr_matrix", "csc_matrix"):
-        file.refuse(f"{name} of {file.name} is encoded as {encoding!r}; expected csr_matrix, csc_matrix or array.")
+        file.refuse(
+            f"{name} of {file.name} is encoded as {printable(encoding)!r}; expected csr_matrix, csc_matrix or array."
+        )
     group = file.group(parent, name)
     shape = file.attribute(group, "shape")
     if not (isinstance(shape, tuple) and len(shape) == 2 and min(shape) >= 0):
         file.refuse(f"{name} of {file.name} has shape {shape}, expected rows and columns; the file is damaged.")
     data = file.array(group, "data", may_map=True)
-    indices = _signed(file.array(group, "indices", kinds="iu", may_map=True))
-    indptr = _signed(file.array(group, "indptr", kinds="iu", may_map=True))
+    indices = _signed(file, file.array(group, "indices", kinds="iu", may_map=True), name)
+    indptr = _signed(file, file.array(group, "indptr", kinds="iu", may_map=True), name)
     with file.checking(name):
         major, minor = shape if encoding == "csr_matrix" else shape[::-1]
         check_csr(indptr, indices, len(data), major, minor, name)
@@ -262,33 +308,42 @@ def _read_matrix(file: Reader, parent: Any, name: str) -> Any:
         return sparse.csc_array((data, indices, indptr), shape)
 
 
-def _signed(indices: np.ndarray) -> np.ndarray:
-    """Return indices of a type that SciPy takes; some programs write unsigned ones."""
-    return indices.astype(np.int64) if indices.dtype.kind == "u" else indices
+def _signed(file: Reader, indices: np.ndarray, name: str) -> np.ndarray:
+    """Return indices as int32 or int64; other programs write other types, too."""
+    if indices.dtype in (np.int32, np.int64):
+        return indices
+    file.claim(indices.size * 8, name)
+    return indices.astype(np.int64)
 
 
 def read_features(file: Reader, parent: Any, name: str) -> sparse.csr_array:
-    """Read attributes; what is not canonical goes through a Network, which makes it so or says what is wrong."""
+    """Read features; those that are not canonical CSR are converted by `Network`."""
     matrix = _read_matrix(file, parent, name)
+    file.check_n_features(matrix.shape[1])
     if matrix.dtype in (np.float32, np.float64) and _is_canonical(matrix):
         return _frozen(matrix)
     _refuse_if_mapped(file, name)
-    with file.checking(name):
-        return Network(matrix).features
+    with file.checking(name), file.working(conversion_bytes(matrix), name):
+        features = Network(matrix).features
+    file.claim(csr_bytes(features), name)
+    return features
 
 
 def _read_links(file: Reader, parent: Any, name: str) -> sparse.csr_array:
+    """Read links; those that are not canonical CSR are converted by `Network`."""
     matrix = _read_matrix(file, parent, name)
     n_nodes = matrix.shape[0]
     if matrix.shape == (n_nodes, n_nodes) and matrix.dtype == bool and _is_canonical(matrix) and _is_links(matrix):
         return _frozen(matrix)
     _refuse_if_mapped(file, name)
-    with file.checking(name):
-        return Network(sparse.csr_array((n_nodes, 0)), matrix, name=name).adjacency
+    with file.checking(name), file.working(conversion_bytes(matrix), name):
+        links = Network(sparse.csr_array((n_nodes, 0)), matrix, name=name).adjacency
+    file.claim(csr_bytes(links), name)
+    return links
 
 
 def _frozen(matrix: sparse.csr_array) -> sparse.csr_array:
-    """Freeze a matrix known to be canonical; SciPy would copy the indices to find that out."""
+    """Freeze a matrix that is known to be canonical; to check that, SciPy would copy the indices."""
     matrix.has_sorted_indices = matrix.has_canonical_format = True
     return freeze_csr(matrix)
 
@@ -302,6 +357,7 @@ def _refuse_if_mapped(file: Reader, name: str) -> None:
 
 
 def _pieces(matrix: sparse.csr_array) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of ranges of at most PIECE entries."""
     for start in range(0, len(matrix.indices), PIECE):
         yield start, min(start + PIECE, len(matrix.indices))
 
@@ -315,14 +371,14 @@ def _is_canonical(matrix: Any) -> bool:
         return False
     for start, stop in _pieces(matrix):
         piece, values = indices[start : stop + 1], data[start:stop]
-        falls = np.flatnonzero(piece[1:] <= piece[:-1]) + start + 1  # only where a row starts may indices not rise
+        falls = np.flatnonzero(piece[1:] <= piece[:-1]) + start + 1  # indices increase but for the start of a row
         if not ((indptr[np.searchsorted(indptr, falls)] == falls).all() and values.all() and np.isfinite(values).all()):
             return False
     return True
 
 
 def _is_links(matrix: sparse.csr_array) -> bool:
-    """Tell whether all values are True, as one byte each can say otherwise, and no node is linked to itself."""
+    """Tell whether all values are the byte 1, and no node is linked to itself."""
     indptr = matrix.indptr
     for start, stop in _pieces(matrix):
         first, last = np.searchsorted(indptr, start, "right") - 1, np.searchsorted(indptr, stop)

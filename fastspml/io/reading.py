@@ -1,11 +1,9 @@
-"""Reading HDF5 without trusting a byte of it: every link, type, filter and size is looked at before it is followed."""
+"""Read HDF5 files without trusting them: links, types, filters and sizes are checked before they are followed."""
 
 from __future__ import annotations
 
 import math
-import mmap
 import os
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,63 +13,81 @@ from typing import Any, NoReturn, TypeVar
 import h5py
 import numpy as np
 
+from fastspml.checks import printable
 from fastspml.io.checksums import address, attribute, checksum_of_array, checksum_of_texts, reason, seal
+from fastspml.io.filters import check_filters, check_inflation
+from fastspml.io.heaps import longest_in_heaps
+from fastspml.io.limits import (
+    MAX_INFLATION,
+    MAX_TEXT_BYTES,
+    MIN_DECLARED_BYTES,
+    TEXTS_AT_ONCE,
+    check_n_features,
+    text_array_bytes,
+    text_object_bytes,
+)
 from fastspml.machine import available_memory
+from fastspml.sparse.mapped import FileMap, is_same_content
 
-# Filters that come with h5py and belong to nobody else: gzip, shuffle, fletcher32, lzf.
-KNOWN_FILTERS = (h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_LZF)
-
-# gzip shrinks zeros by 1032 at most: an array that claims more than this many times what is stored, and some room for
-# the smallest ones, holds values that nobody ever wrote.
-MOST_INFLATION, SMALLEST_CLAIM_BYTES = 1100, 4096
+# The longest message of another module, and the longest path or type, that a sentence about a file quotes.
+MAX_QUOTED_MESSAGE, MAX_QUOTED_NAME = 300, 100
 
 T = TypeVar("T")
 
 
 class UnreadableFile(ValueError):
-    """What is wrong with a file, in one sentence that names it."""
+    """A file that cannot be read; the message names it and says why."""
 
 
 @contextmanager
 def reading(path: str | os.PathLike[str], mapped: bool = False) -> Iterator[Reader]:
-    """Give a reader of a file; whatever turns out to be wrong with it becomes a sentence that names the file."""
+    """Yield a `Reader` of a file; any error becomes a sentence that names the file."""
     path = Path(path)
     _check_source(path)
+    name = printable(path.name)
     try:
         with h5py.File(path, "r") as file:
-            yield Reader(file, path, mapped)
+            reader = Reader(file, path, mapped)
+            yield reader
+            reader.check_unchanged()
     except (UnreadableFile, Warning):
         raise
     except MemoryError as error:
-        raise UnreadableFile(f"{path.name} does not fit into memory; networks can be read with mapped=True.") from error
+        raise UnreadableFile(f"{name} does not fit into memory; networks can be read with mapped=True.") from error
     except Exception as error:
-        raise UnreadableFile(f"{path.name} is torn or damaged ({reason(error)}); restore it from a copy.") from error
+        message = printable(reason(error), MAX_QUOTED_MESSAGE)
+        raise UnreadableFile(f"{name} is torn or damaged ({message}); restore it from a copy.") from error
 
 
 def _check_source(path: Path) -> None:
+    shown = printable(path, MAX_QUOTED_MESSAGE)
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; expected an HDF5 file.")
-    if not path.is_file():  # opening a pipe would wait for ever
-        raise OSError(f"{path} is not a regular file; expected an HDF5 file.")
+        raise FileNotFoundError(f"{shown} does not exist; expected an HDF5 file.")
+    if not path.is_file():  # opening a pipe would block
+        raise OSError(f"{shown} is not a regular file; expected an HDF5 file.")
     if not os.access(path, os.R_OK):
-        raise PermissionError(f"{path} may not be read; ask its owner for permission.")
+        raise PermissionError(f"{shown} is not readable; change its permissions or ask its owner to.")
     if not h5py.is_hdf5(path):
-        raise UnreadableFile(f"{path.name} is not an HDF5 file, or its beginning is damaged; expected one of fastspml.")
+        raise UnreadableFile(
+            f"{printable(path.name)} is not an HDF5 file, or its beginning is damaged; expected one of fastspml."
+        )
 
 
 class Reader:
-    """A file of which nothing is trusted: every link, type, filter and size is looked at before it is followed.
+    """Reads an untrusted file: links, types, filters and sizes are checked before they are followed.
 
-    Members are named by their path below a group, and found one component at a time.
+    Members are named by their path below a group, and found one component at a time. The limits are those of
+    `fastspml.io.limits`.
     """
 
     def __init__(self, file: h5py.File, path: Path, mapped: bool) -> None:
         self.root: h5py.Group = file
-        self.name = path.name
+        self.name = printable(path.name)
         self.mapped = mapped
         self.is_ours = "format" in file.attrs
         self._path = path
-        self._status = os.fstat(file.id.get_vfd_handle())
+        self._descriptor = file.id.get_vfd_handle()
+        self._status = os.fstat(self._descriptor)
         self._verifies = False
         self._longest_text: int | None = None
         self._free_bytes = available_memory()
@@ -79,24 +95,47 @@ class Reader:
         self._built: dict[Any, Any] = {}
 
     def refuse(self, sentence: str) -> NoReturn:
-        """Give the file up."""
+        """Raise `UnreadableFile`."""
         raise UnreadableFile(sentence)
 
     @contextmanager
     def checking(self, what: str) -> Iterator[None]:
-        """Let a complaint about the content name the file and the part of it."""
+        """Turn errors about a part of the file into sentences that name the part and the file."""
         try:
             yield
         except UnreadableFile:
             raise
         except (ValueError, TypeError) as error:
-            raise UnreadableFile(f"{what} of {self.name} cannot be used: {error}") from error
+            message = printable(error, MAX_QUOTED_MESSAGE)
+            raise UnreadableFile(
+                f"{printable(what, MAX_QUOTED_NAME)} of {self.name} cannot be used: {message}"
+            ) from error
+
+    @property
+    def has_checksum(self) -> bool:
+        """Whether a checksum over the whole file is stored in it."""
+        return attribute(self.root, "checksum") is not None
 
     def verify(self) -> None:
-        """Compare the file's checksum with what stands in it, and from now on that of each array which is read."""
-        if attribute(self.root, "checksum") != seal(self.root, self._child):
-            self.refuse(f"{self.name} is torn or damaged: its contents have another checksum; restore it from a copy.")
+        """Compare the checksum of the file, and from now on that of each array that is read."""
+        with self.checking("the structure"):
+            expected = seal(self.root, self._child)
+        if attribute(self.root, "checksum") != expected:
+            self.refuse(
+                f"{self.name} is torn or damaged: its contents have another checksum; restore it from a copy, or read "
+                "it with verify=False if another program has changed it on purpose."
+            )
         self._verifies = True
+
+    def check_unchanged(self) -> None:
+        """Refuse a file that was changed while it was being read."""
+        if not is_same_content(os.fstat(self._descriptor), self._status):
+            self.refuse(f"{self.name} was changed while it was being read; read it again.")
+
+    def check_n_features(self, n_features: int) -> None:
+        """Refuse a file that declares more features than its size justifies."""
+        with self.checking("the number of features"):
+            check_n_features("it", n_features, self._status.st_size)
 
     # ---- members ----
 
@@ -110,14 +149,14 @@ class Reader:
         return node
 
     def get(self, parent: h5py.Group, path: str) -> Any:
-        """Return a group or dataset that must be there."""
+        """Return a group or dataset that must exist."""
         node = self.find(parent, path)
         if node is None:
             self.refuse(f"{self.name} has no {_place(parent, path)}; it is damaged, or was not written by fastspml.")
         return node
 
     def group(self, parent: h5py.Group, path: str) -> h5py.Group:
-        """Return a group that must be there."""
+        """Return a group that must exist."""
         node = self.get(parent, path)
         if not isinstance(node, h5py.Group):
             self.refuse(f"{_place(parent, path)} of {self.name} must be a group, but is an array; the file is damaged.")
@@ -128,14 +167,14 @@ class Reader:
         return sorted(group)
 
     def attribute(self, node: Any, name: str) -> Any:
-        """Return a text, a whole number or a tuple of some; None if there is no such attribute."""
+        """Return a text, an integer or a tuple of integers; None if there is no such attribute."""
         if name in node.attrs and _is_long_text(node.attrs.get_id(name)):
             self._check_heaps()
             return node.attrs[name]
         return attribute(node, name)
 
     def once(self, parent: h5py.Group, path: str, read: Callable[[Reader, h5py.Group, str], T]) -> T:
-        """Return ``read(self, parent, path)``; what several places share is read once, and shared again."""
+        """Return ``read(self, parent, path)``; an object with several paths is read once, and the result is shared."""
         key = (read, address(self.get(parent, path)))
         if key not in self._built:
             self._built[key] = read(self, parent, path)
@@ -156,33 +195,51 @@ class Reader:
         return node
 
     def _check_layout(self, dataset: h5py.Dataset, place: str) -> None:
-        """Refuse arrays that lie in other files, or whose bytes mean something to a plugin only."""
+        """Refuse arrays that are stored in other files, or compressed in a way that only a plugin can undo."""
         layout = dataset.id.get_create_plist()
         if layout.get_layout() == h5py.h5d.VIRTUAL or layout.get_external_count():
-            self.refuse(f"{place} lies outside the file, where fastspml never looks; put the data itself there.")
-        for position in range(layout.get_nfilters()):
-            if layout.get_filter(position)[0] not in KNOWN_FILTERS:
-                self.refuse(f"{place} went through an unknown filter; write the file again with gzip or without any.")
+            self.refuse(f"{place} is stored outside the file, where fastspml never looks; put the data itself there.")
+        problem = check_filters(layout)
+        if problem:
+            self.refuse(f"{place} {problem}; write the file again with gzip or without any filter.")
 
     # ---- arrays ----
 
     def array(
-        self, parent: h5py.Group, path: str, ndim: int = 1, kinds: str = "biuf", may_map: bool = False
+        self,
+        parent: h5py.Group,
+        path: str,
+        ndim: int = 1,
+        kinds: str = "biuf",
+        may_map: bool = False,
+        dtype: type | None = None,
     ) -> np.ndarray:
-        """Return numbers of these NumPy kinds; where the file is mapped and they may be, without reading them."""
+        """Return numbers of these NumPy kinds, converted to `dtype` if it is given.
+
+        With ``may_map``, numbers of a mapped file are not read.
+        """
         dataset = self._dataset(parent, path, ndim)
-        dtype = dataset.dtype
-        if dtype.kind not in kinds or h5py.check_enum_dtype(dtype) is not None:
-            self.refuse(f"{_place(parent, path)} of {self.name} holds {dtype}, not the numbers expected there.")
+        stored = dataset.dtype
+        if stored.kind not in kinds or h5py.check_enum_dtype(stored) is not None:
+            place = _place(parent, path)
+            self.refuse(f"{place} of {self.name} holds {_shown(stored)}, not the numbers expected there.")
         if self.mapped and may_map:
             values = self._map(dataset)
         else:
-            self._claim(_declared_bytes(dataset), dataset)
-            values = np.empty(dataset.shape, dtype.newbyteorder("="))
+            self.claim(_declared_bytes(dataset), _place(dataset))
+            values = np.empty(dataset.shape, stored.newbyteorder("="))
             if values.size:
                 dataset.read_direct(values)
         self._compare(dataset, checksum_of_array, values)
-        return values
+        return values if dtype is None else self._converted(values, dtype, _place(dataset))
+
+    def _converted(self, values: np.ndarray, dtype: type, place: str) -> np.ndarray:
+        if values.dtype == dtype:
+            return values
+        if values.dtype == np.uint64 and values.size and values.max() > np.iinfo(np.int64).max:
+            self.refuse(f"{place} of {self.name} holds {values.max()}, which is too large; the file is damaged.")
+        self.claim(values.size * np.dtype(dtype).itemsize, place)
+        return values.astype(dtype)
 
     def number(self, parent: h5py.Group, path: str, kinds: str = "iu") -> Any:
         """Return one number."""
@@ -191,15 +248,18 @@ class Reader:
     def texts(self, parent: h5py.Group, path: str) -> np.ndarray:
         """Return a sequence of strings."""
         raw = self._raw_texts(parent, path, ndim=1)
-        self._claim(4 * max(map(len, raw), default=0) * len(raw), self.get(parent, path))  # NumPy's characters
-        return np.array([text.decode() for text in raw], dtype=str)
+        array_bytes = text_array_bytes(len(raw), max(map(len, raw), default=0))
+        place = _place(self.get(parent, path))
+        self.claim(array_bytes, place)
+        with self.working(2 * array_bytes, place):  # for the caller, who looks for duplicates
+            return np.array([text.decode() for text in raw], dtype=str)
 
     def text(self, parent: h5py.Group, path: str) -> str:
         """Return one string."""
         return self._raw_texts(parent, path, ndim=0)[0].decode()
 
     def labels(self, parent: h5py.Group, path: str) -> np.ndarray:
-        """Return names, which are strings or whole numbers, read-only."""
+        """Return names, which are strings or integers, read-only."""
         node = self.get(parent, path)
         is_text = isinstance(node, h5py.Dataset) and h5py.check_string_dtype(node.dtype) is not None
         labels = self.texts(parent, path) if is_text else self.array(parent, path, kinds="iu")
@@ -209,27 +269,37 @@ class Reader:
     def _raw_texts(self, parent: h5py.Group, path: str, ndim: int) -> list[bytes]:
         dataset = self._dataset(parent, path, ndim)
         if h5py.check_string_dtype(dataset.dtype) is None:
-            self.refuse(f"{_place(parent, path)} of {self.name} holds {dataset.dtype}, expected text.")
-        self._claim(_declared_bytes(dataset), dataset)
-        raw = self._long_texts(dataset) if dataset.dtype.kind == "O" else np.atleast_1d(dataset[()]).tolist()
+            self.refuse(f"{_place(parent, path)} of {self.name} holds {_shown(dataset.dtype)}, expected text.")
+        if ndim == 0 and dataset.dtype.itemsize > MAX_TEXT_BYTES:
+            self.refuse(
+                f"{_place(parent, path)} of {self.name} is a text of {dataset.dtype.itemsize:,} bytes, expected at "
+                f"most {MAX_TEXT_BYTES:,}; the file is damaged."
+            )
+        with self.working(_declared_bytes(dataset), _place(dataset)):
+            if dataset.dtype.kind == "O":
+                raw = self._long_texts(dataset)
+            else:
+                n_texts = math.prod(dataset.shape)
+                self.claim(text_object_bytes(n_texts, n_texts * dataset.dtype.itemsize), _place(dataset))
+                raw = np.atleast_1d(dataset[()]).tolist()
         self._compare(dataset, checksum_of_texts, raw)
         return raw
 
     def _long_texts(self, dataset: h5py.Dataset) -> list[bytes]:
-        """Read texts of any length, so few at once that they fit into memory even if each is the longest of all."""
+        """Read texts of variable length, in parts that would fit into memory if each text were the longest of all."""
         longest = max(1, self._check_heaps())
         if dataset.shape == ():
             return [dataset[()]]
         raw: list[bytes] = []
-        step = int(max(1, min(2**16, self._free_bytes // (4 * longest))))
+        step = int(max(1, min(TEXTS_AT_ONCE, self._free_bytes // (4 * longest))))
         for start in range(0, dataset.shape[0], step):
             part = dataset[start : start + step].tolist()
-            self._claim(sum(map(len, part)), dataset)
+            self.claim(text_object_bytes(len(part), sum(map(len, part))), _place(dataset))
             raw += part
         return raw
 
     def _check_heaps(self) -> int:
-        """Return the size of the longest text of any length; refuse a file in which HDF5 would never find one."""
+        """Return the size of the longest text of variable length; refuse a file on which HDF5 would hang."""
         if self._longest_text is None:
             with self.checking("a heap of texts"):
                 self._longest_text = longest_in_heaps(self._path)
@@ -247,20 +317,34 @@ class Reader:
     def _check_storage(self, dataset: h5py.Dataset, place: str) -> None:
         """Refuse arrays that declare more than is stored; a small file can declare terabytes."""
         declared, stored = _declared_bytes(dataset), min(dataset.id.get_storage_size(), self._status.st_size)
-        if declared > MOST_INFLATION * stored + SMALLEST_CLAIM_BYTES:
+        if declared > MAX_INFLATION * stored + MIN_DECLARED_BYTES:
             self.refuse(f"{place} declares {declared} bytes, but only {stored} are stored; the file is damaged.")
         offset = dataset.id.get_offset()
         if offset is not None and offset + declared > self._status.st_size:
-            self.refuse(f"{place} runs beyond the end of the file; it is torn or damaged, restore it from a copy.")
+            self.refuse(f"{place} extends beyond the end of the file; it is torn or damaged, restore it from a copy.")
+        if dataset.size:
+            with self.working(_chunk_bytes(dataset), _place(dataset)):
+                problem = check_inflation(dataset)
+            if problem:
+                self.refuse(f"{place} {problem}; the file is damaged.")
 
-    def _claim(self, n_bytes: int, dataset: h5py.Dataset) -> None:
-        """Take memory for an array, or refuse the file because all of it together needs more than is free."""
+    # ---- memory ----
+
+    def claim(self, n_bytes: int, place: str) -> None:
+        """Count memory for something that is kept; refuse a file that needs more than was free when it was opened."""
         self._claimed_bytes += n_bytes
         if self._claimed_bytes > self._free_bytes:
             self.refuse(
-                f"{self.name} takes more than {self._claimed_bytes / 1e9:.1f} GB up to {_place(dataset)}, but "
+                f"{self.name} takes more than {self._claimed_bytes / 1e9:.1f} GB up to {place}, but "
                 f"{self._free_bytes / 1e9:.1f} GB are free; networks can be read with mapped=True."
             )
+
+    @contextmanager
+    def working(self, n_bytes: int, place: str) -> Iterator[None]:
+        """Count memory for something that is discarded when the block ends."""
+        self.claim(n_bytes, place)
+        yield
+        self._claimed_bytes -= n_bytes
 
     def _compare(self, dataset: h5py.Dataset, checksum: Callable[[Any], str], values: Any) -> None:
         if self._verifies and attribute(dataset, "checksum") != checksum(values):
@@ -274,9 +358,9 @@ class Reader:
             return np.zeros(dataset.shape, dtype)
         offset = dataset.id.get_offset()
         if offset is None or dataset.id.get_create_plist().get_nfilters():
-            self._refuse_map(dataset, "is compressed or stored in pieces")
+            self._refuse_map(dataset, "is compressed or chunked")
         if offset % dtype.itemsize or not dtype.isnative:
-            self._refuse_map(dataset, "is not laid out as this machine wants it")
+            self._refuse_map(dataset, "has another alignment or byte order than this machine")
         raw = self._mapping[offset : offset + dataset.size * dtype.itemsize]
         return raw.view(dtype).reshape(dataset.shape)
 
@@ -287,55 +371,34 @@ class Reader:
         )
 
     @cached_property
-    def _mapping(self) -> np.memmap:
-        with open(self._path, "rb") as file:
-            if not os.path.samestat(os.fstat(file.fileno()), self._status):
-                self.refuse(f"{self.name} was replaced while it was being read; read it again.")
-            return np.memmap(file, np.uint8, "r")
-
-
-def longest_in_heaps(path: Path) -> int:
-    """Return the size of the longest object in a file's global heaps, which is where texts of any length lie."""
-    longest = 0
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
-        start = raw.find(b"GCOL")
-        while start >= 0:
-            longest = max(longest, *_sizes_in_heap(raw, start), 0)
-            start = raw.find(b"GCOL", start + 1)
-    return longest
-
-
-def _sizes_in_heap(raw: mmap.mmap, start: int) -> Iterator[int]:
-    """Walk over the objects of a heap: a header of 16 bytes with number and size, then the text, padded to 8 bytes.
-
-    Number 0 is free space, whose size includes the header. Sizes have 64 bits and overflow here as they do in HDF5,
-    which (2.0 still) never comes to the end of a heap with an object that takes no space.
-    """
-    end = min(start + int.from_bytes(raw[start + 8 : start + 16], "little"), len(raw))
-    position = start + 16
-    while position + 16 <= end:
-        number, size = struct.unpack_from("<H6xQ", raw, position)
-        step = (size if number == 0 else 16 + (size + 7) // 8 * 8) % 2**64
-        if step == 0:
-            raise ValueError("it has no end; the file is torn or damaged, restore it from a copy.")
-        if number and position + step <= end:
-            yield size
-        position += step
+    def _mapping(self) -> FileMap:
+        mapping = FileMap.open(self._path)
+        status = mapping.status
+        if status is None or not (os.path.samestat(status, self._status) and is_same_content(status, self._status)):
+            self.refuse(f"{self.name} was replaced or changed while it was being read; read it again.")
+        return mapping
 
 
 def _declared_bytes(dataset: h5py.Dataset) -> int:
-    """Return what reading an array takes: its size or, if that is more, the size of the pieces it is stored in."""
-    n_items = math.prod(dataset.shape)
-    if n_items:
-        n_items = max(n_items, math.prod(dataset.chunks or (0,)))
-    return n_items * dataset.id.get_type().get_size()
+    """Return the memory that reading an array takes: its size, and that of a chunk, which may be larger."""
+    n_bytes = math.prod(dataset.shape) * dataset.id.get_type().get_size()
+    return max(n_bytes, _chunk_bytes(dataset)) if n_bytes else 0
+
+
+def _chunk_bytes(dataset: h5py.Dataset) -> int:
+    return math.prod(dataset.chunks or (0,)) * dataset.id.get_type().get_size()
 
 
 def _is_long_text(header: Any) -> bool:
-    """Tell whether an attribute is one text of any length."""
+    """Tell whether an attribute is one text of variable length."""
     return header.shape == () and header.dtype.kind == "O" and h5py.check_string_dtype(header.dtype) is not None
 
 
+def _shown(dtype: np.dtype) -> str:
+    """Return a type as a message quotes it; those of records have names of any length."""
+    return printable(dtype, MAX_QUOTED_NAME)
+
+
 def _place(parent: Any, path: str = "") -> str:
-    """Return where a member stands in the file, as a reader of the sentence would look for it."""
-    return f"{parent.name}/{path}".strip("/")
+    """Return the path of a member as a message quotes it."""
+    return printable(f"{parent.name}/{path}".strip("/"), MAX_QUOTED_NAME)

@@ -21,6 +21,7 @@ import h5py
 import numpy as np
 
 from fastspml.io.checksums import checksum_of_array, checksum_of_texts, reason, seal
+from fastspml.io.limits import check_n_features
 
 # The first file format with checksums on HDF5's own structures, readable since HDF5 1.10 (2016); arrays are aligned to
 # cache lines, so that they can be mapped.
@@ -191,6 +192,15 @@ class Writer:
         self._reservation = reservation
         self._written: dict[Any, tuple[Any, Any]] = {}
 
+    @property
+    def n_bytes(self) -> int:
+        """The size of the file, if nothing else is written."""
+        return int(self.root.file.id.get_filesize())
+
+    def check_n_features(self, what: str, n_features: int) -> None:
+        """Refuse to write more features than can be read again; to be called when all else has been written."""
+        check_n_features(what, n_features, self.n_bytes)
+
     def group(self, parent: h5py.Group, name: str, encoding: str = "dict") -> h5py.Group:
         """Create a group."""
         self._reserve(0)
@@ -243,7 +253,7 @@ class Writer:
 
     def _reserve(self, n_bytes: int) -> None:
         """Reserve bytes on the disk for an array that is to be added; compressed, it takes no more either."""
-        self._reservation.extend(self.root.file.id.get_filesize() + n_bytes + ALIGNMENT_BYTES)
+        self._reservation.extend(self.n_bytes + n_bytes + ALIGNMENT_BYTES)
 
 
 def _encoded(node: Any, encoding: str) -> Any:

@@ -27,8 +27,8 @@ class _MixedCSR(sparse.csr_array):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        for name in ("data", "indices", "indptr"):
-            setattr(self, name, freeze(getattr(self, name)))
+        for part in ("data", "indices", "indptr"):
+            setattr(self, part, freeze(getattr(self, part)))
 
     def tocoo(self, copy: bool = True) -> sparse.coo_array:
         """Return the matrix in coordinate form."""

@@ -15,9 +15,72 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import printable
 from fastspml.sparse.csr import csr_from_parts, freeze, freeze_csr, index_dtype
 
 PIECE = 2**20  # entries that are processed together: 8 MB for each array of one number per entry
+
+
+class FileMap(np.memmap):
+    """A read-only mapping of a whole file, which can tell whether the file has been changed since."""
+
+    _source: _Source | None
+
+    def __array_finalize__(self, obj: Any) -> None:
+        super().__array_finalize__(obj)
+        self._source = getattr(obj, "_source", None)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> FileMap:
+        """Map a file."""
+        source = _Source(path)
+        with open(source.descriptor, "rb", closefd=False) as file:
+            mapping = cls(file, np.uint8, "r")  # type: ignore[call-overload]
+        mapping.filename = os.path.abspath(path)
+        mapping._source = source
+        return mapping
+
+    @property
+    def status(self) -> os.stat_result | None:
+        """The status of the file when it was mapped."""
+        return None if self._source is None else self._source.status
+
+    def check_unchanged(self) -> None:
+        """Refuse to use a mapping whose file has another size or time of modification than when it was mapped.
+
+        A file that was replaced by another one (renamed) is unchanged: the mapping keeps the old one.
+        """
+        if self._source is not None and not self._source.is_unchanged:
+            name = printable(Path(str(self.filename)).name)
+            raise ValueError(f"{name} was changed after it was mapped; read it again, and do not change it meanwhile.")
+
+
+class _Source:
+    """A file that is kept open, and its status when it was opened."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.descriptor = os.open(path, os.O_RDONLY)
+        self.status = os.fstat(self.descriptor)
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
+
+    @property
+    def is_unchanged(self) -> bool:
+        return is_same_content(os.fstat(self.descriptor), self.status)
+
+
+def is_same_content(status: os.stat_result, other: os.stat_result) -> bool:
+    """Tell whether two states of a file have the same size and time of modification."""
+    return (status.st_size, status.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
+
+
+def check_unchanged(array: Any) -> None:
+    """Refuse an array in a mapped file that has been changed in place: using it could kill the process (SIGBUS)."""
+    mapping = mapping_of(array)
+    if isinstance(mapping, FileMap):
+        mapping.check_unchanged()
 
 
 def mapping_of(array: Any) -> np.memmap | None:
@@ -64,6 +127,7 @@ def in_file(beside: sparse.csr_array, size: int, dtype: Any) -> np.ndarray:
 
 def row_ranges(indptr: np.ndarray) -> Iterator[tuple[int, int]]:
     """Cut rows into ranges of at most PIECE rows with at most PIECE entries together, or a single longer row."""
+    check_unchanged(indptr)
     first, n_rows = 0, len(indptr) - 1
     if n_rows == 0:
         yield 0, 0  # one empty range: callers build a result from at least one block
@@ -119,8 +183,8 @@ def spill_rows(
 
 def subset_rows(matrix: sparse.csr_array, rows: np.ndarray) -> sparse.csr_array:
     """Return the given rows of a mapped matrix, on disk."""
-    ends = np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows])
-    indptr = np.concatenate([[0], ends])
+    check_unchanged(matrix.indptr)
+    indptr = np.concatenate([[0], np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows])])
     blocks = (take_rows(matrix, rows[first:last]) for first, last in row_ranges(indptr))
     return spill_rows(matrix, blocks, len(rows), int(indptr[-1]))
 
@@ -134,6 +198,7 @@ def subset_links(adjacency: sparse.csr_array, nodes: np.ndarray) -> sparse.csr_a
 
 def renumbered(matrix: sparse.csr_array, rows: np.ndarray, place: np.ndarray, n_columns: int) -> sparse.csr_array:
     """Return the given rows of a mapped matrix, on disk, with column c moved to place[c], or dropped if that is -1."""
+    check_unchanged(matrix.indptr)
     indptr = np.concatenate([[0], np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows])])
 
     def blocks() -> Iterator[sparse.csr_array]:

@@ -1,6 +1,6 @@
 """Models as HDF5 files, with everything that training needs to continue.
 
-A file holds a group ``learner`` or ``metric``, with the members that `_write_learner` and `write_metric` give it.
+A file holds a group ``learner``, ``checkpoint`` or ``metric``, as `_write_learner` and `write_metric` write them.
 Functions that write take (file, parent, name, value), those that read take (file, parent, name).
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fastspml.checks import printable
 from fastspml.io.elements import (
     MODEL,
     check_format,
@@ -39,15 +40,25 @@ from fastspml.weighting import Weighting
 
 
 def save_model(path: str | os.PathLike[str], model: SPML | MTSPML | Metric, overwrite: bool = False) -> None:
-    """Save a learner, fitted or not, or a metric, to an HDF5 file, which appears complete or not at all.
+    """Save a model, fitted or not, or a metric to an HDF5 file, atomically: if that fails, an old file is unchanged.
 
     Parameters
     ----------
     path : str or path
     model : SPML, MTSPML or Metric
-        Of a fit that `progress` stopped, everything is kept that `resume` needs.
+        A fit that `progress` stopped is saved with everything that `resume` needs.
     overwrite : bool
-        Whether a file that exists may be replaced; it stays as it was until the new one is complete.
+        Whether to replace an existing file.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import fastspml as fs
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "model.h5")
+    >>> fs.save_model(path, fs.Metric.diagonal([1.0, 0.5]))
+    >>> fs.load_model(path).weights
+    array([1. , 0.5])
     """
     if type(model) not in (SPML, MTSPML, DiagonalMetric, FullMetric, FactoredMetric):
         raise TypeError(f"save_model saves an SPML, an MTSPML or a Metric; got {type(model).__name__}.")
@@ -57,12 +68,13 @@ def save_model(path: str | os.PathLike[str], model: SPML | MTSPML | Metric, over
             write_metric(file, file.root, "metric", model)
         else:
             _write_learner(file, file.root, "learner", model)
+        file.check_n_features("the model", getattr(model, "n_features_", getattr(model, "n_features", 0)))
 
 
 def save_checkpoint(path: str | os.PathLike[str], model: Any) -> None:
-    """Save a learner as `progress` sees it in the middle of a fit: what `resume` needs, and no metrics.
+    """Save a model from within `progress`, during a fit: everything that `resume` needs, but no metrics.
 
-    A file that exists is replaced.
+    An existing file is replaced.
     """
     with writing(path, overwrite=True) as file:
         write_format(file, MODEL)
@@ -70,7 +82,7 @@ def save_checkpoint(path: str | os.PathLike[str], model: Any) -> None:
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> Any:
-    """Load what `save_checkpoint` saved, for `resume`; metrics, which may take long to make, are not there."""
+    """Load what `save_checkpoint` saved, for `resume`; the model has no metrics, which may take long to compute."""
     with reading(path) as file:
         check_format(file, MODEL)
         file.verify()
@@ -78,13 +90,27 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Any:
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """Load what `save_model` saved: the same numbers, bit for bit, and nothing computed anew.
+    """Load what `save_model` saved, bit for bit and without recomputing anything.
 
-    Of a checkpoint, the metrics are made from the totals.
+    The metrics of a checkpoint are computed from its totals.
+
+    Parameters
+    ----------
+    path : str or path
 
     Returns
     -------
     SPML, MTSPML or Metric
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import fastspml as fs
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "model.h5")
+    >>> fs.save_model(path, fs.SPML(n_iters=100))
+    >>> fs.load_model(path)
+    SPML(n_iters=100)
     """
     with reading(path) as file:
         check_format(file, MODEL)
@@ -137,9 +163,12 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
     group = file.group(parent, name)
     kind = file.text(group, "kind")
     if kind not in ("SPML", "MTSPML"):
-        file.refuse(f"{file.name} holds a model of kind {kind!r}, expected SPML or MTSPML; upgrade fastspml.")
+        file.refuse(
+            f"{file.name} holds a model of kind {printable(kind)!r}, expected SPML or MTSPML; upgrade fastspml."
+        )
     with file.checking("parameters"):
         model: Any = {"SPML": SPML, "MTSPML": MTSPML}[kind](**_from_json(file.text(group, "parameters")))
+        model._check_params()
     if file.find(group, "hidden_nodes") is not None:
         model.hidden_nodes_ = read_list(file, group, "hidden_nodes", read_positions)
     if file.find(group, "n_nodes") is not None:
@@ -147,6 +176,7 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
     if file.find(group, "state") is None:
         return model
     model.n_features_ = file.number(group, "n_features")
+    file.check_n_features(model.n_features_)
     model.task_names_ = file.texts(group, "task_names").tolist()
     model.vocabulary_ = read_if_there(file, group, "vocabulary", Reader.labels)
     model.weighting_ = read_if_there(file, group, "weighting", read_weighting)
@@ -155,7 +185,7 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
     with file.checking("the state"):
         _check_state(model)
         if not with_metrics:
-            _check_together(model.state_.iteration > 0)
+            _check_consistent(model.state_.iteration > 0)
             return model
     model.n_iters_ = model.state_.iteration
     model.violations_ = model.state_.violations
@@ -179,7 +209,7 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
 
 
 def _check_state(model: Any) -> None:
-    """Refuse an inconsistent state: training would continue with it beyond the end of an array."""
+    """Refuse an inconsistent state, with which training would write beyond the end of an array."""
     state, n_features, algorithm = model.state_, model.n_features_, model.algorithm(len(model.task_names_))
     if state.form != model.form:
         raise ValueError(f"the model was not fitted with metric={model.form!r}; set that back, or fit it again.")
@@ -191,8 +221,9 @@ def _check_state(model: Any) -> None:
     n_averaged, width = len(state.sums.moments) and n_entries, model.factor_width
     n_factored = n_features if width else 0
     shapes = [(n_entries, n_metrics), (n_averaged, n_metrics), (n_factored, width), (n_factored,)]
-    _check_together(
-        state.violations.shape == (state.iteration, n_groups)
+    _check_consistent(
+        len(model.task_names_) > 0
+        and state.violations.shape == (state.iteration, n_groups)
         and _shapes(state.sums) == shapes
         and state.ahead.shape == (n_metrics,)
         and state.ahead[0] == 0
@@ -201,15 +232,23 @@ def _check_state(model: Any) -> None:
         and (model.vocabulary_ is None or len(model.vocabulary_) == n_features)
         and all(w is None or w.n_features_ == n_features for w in (model.weighting_, model.network_weighting_))
     )
+    rounds = [] if state.round is None else [state.round.base, state.round.local]
+    if not all(_is_finite(sums) for sums in [state.sums, *rounds] if sums is not None):
+        raise ValueError("the totals are not finite; fit the model again, with a larger reg or smaller features.")
 
 
 def _shapes(sums: Sums) -> list[tuple[int, ...]]:
-    """Return the shapes of what is summed over iterations."""
+    """Return the shapes of the arrays that are summed over iterations."""
     return [part.shape for part in sums[:N_SUMMED]]
 
 
+def _is_finite(sums: Sums) -> bool:
+    """Tell whether all sums are finite, and all counters possible."""
+    return all(np.isfinite(part).all() for part in sums) and bool((sums.counters >= 0).all())
+
+
 def _fits(round: Round, state: State, shapes: Any) -> bool:
-    """Tell whether a round can be continued from a state."""
+    """Tell whether training can continue a round from a state."""
     merged = int(state.sums.counters[ITERATION])
     sums = [round.base] if round.local is None else [round.base, round.local]
     return (
@@ -227,14 +266,14 @@ def _check_metrics(model: Any) -> None:
     n_metrics = model.algorithm(len(model.task_names_)).n_metrics
     has_metrics = getattr(model, "n_iters_", None) == model.state_.iteration
     metrics = [*model.parts(), *(getattr(model, "combined_metrics_", None) or [])] if has_metrics else []
-    _check_together(
+    _check_consistent(
         len(metrics) in (n_metrics, n_metrics + len(model.task_names_))
         and all(metric.n_features == model.n_features_ for metric in metrics)
     )
 
 
-def _check_together(is_so: bool) -> None:
-    if not is_so:
+def _check_consistent(is_consistent: bool) -> None:
+    if not is_consistent:
         raise ValueError(
             "inconsistent model state, as in the middle of a fit or after one that failed; "
             "let progress return True and save then, or fit it again."
@@ -254,7 +293,7 @@ def _write_state(file: Writer, parent: Any, name: str, state: State) -> None:
 
 
 def _write_round(file: Writer, parent: Any, name: str, round: Round) -> None:
-    """Write a round of shards that is under way; the sums of the state are those of the shards that are merged."""
+    """Write an unfinished round of shards; the sums of the state include the shards that are merged."""
     group = file.group(parent, name)
     for part in ("start", "size", "n_shards"):
         file.array(group, part, getattr(round, part))
@@ -282,7 +321,7 @@ def _read_state(file: Reader, parent: Any, name: str) -> State:
     ahead = read_if_there(file, group, "ahead", read_positions)
     return State(
         sums=sums,
-        counts=file.array(group, "violations", ndim=2, kinds="iu").astype(np.int64, copy=False),
+        counts=file.array(group, "violations", ndim=2, kinds="iu", dtype=np.int64),
         columns=read_if_there(file, group, "columns", read_positions),
         ahead=np.zeros(sums.totals.shape[1], dtype=np.int64) if ahead is None else ahead,
         round=_read_round(file, group, "round") if file.find(group, "round") is not None else None,
@@ -306,7 +345,7 @@ def _read_sums(file: Reader, group: Any) -> Sums:
         read_floats(file, group, "totals", ndim=2),
         read_floats(file, group, "moments", ndim=2),
         file.number(group, "harmonic", kinds="f"),
-        {counter: file.number(work, counter) for counter in file.members(work) if counter in WORK_COUNTERS},
+        {counter: file.number(work, counter) for counter in WORK_COUNTERS},
         read_factors(file, group, "factor_totals") if has_factors else None,
         read_floats(file, group, "squares") if has_factors else None,
     )
@@ -316,11 +355,12 @@ def _read_sums(file: Reader, group: Any) -> Sums:
 
 
 def _to_json(params: dict[str, Any]) -> str:
-    """Return parameters as JSON; what JSON does not know becomes {"type": ..., "value": ...}, so that it comes back."""
+    """Return parameters as JSON; values that JSON does not have become {"type": ..., "value": ...}."""
     return json.dumps({name: _to_plain(name, value) for name, value in params.items()})
 
 
 def _from_json(text: str) -> dict[str, Any]:
+    """Return the parameters that `_to_json` was given."""
     return {name: _from_plain(value) for name, value in json.loads(text).items()}
 
 
@@ -328,7 +368,7 @@ def _to_plain(name: str, value: Any) -> Any:
     if isinstance(value, Weighting):
         return {"type": "Weighting", "value": [value.kind, value.min_df, value.max_df]}
     if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
-        # A float32 must stay one: the bits of a step depend on it.
+        # The bits of a step depend on the type of a number.
         return {"type": value.dtype.name, "value": value.tolist()}
     if isinstance(value, (list, tuple)):
         items = [_to_plain(name, item) for item in value]
@@ -348,5 +388,8 @@ def _from_plain(value: Any) -> Any:
         return Weighting(*inner)
     if kind == "tuple":
         return tuple(_from_plain(item) for item in inner)
-    numbers = np.array(inner, dtype=np.dtype(kind))
+    dtype = np.dtype(kind)
+    if dtype.kind not in "biuf" or dtype.itemsize > 8:
+        raise ValueError(f"a parameter has the type {printable(kind)!r}, expected a type of numbers.")
+    numbers = np.array(inner, dtype=dtype)
     return numbers if numbers.ndim else numbers[()]

@@ -1,0 +1,64 @@
+"""Compressed chunks of HDF5 datasets: known filters only, and no chunk that inflates to more than it declares."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from typing import Any
+
+import h5py
+
+from fastspml.io.limits import MAX_INFLATION, MAX_UNCHECKED_CHUNK_BYTES
+
+# The filters that are built into h5py: gzip and lzf compress, the others do not change the size.
+COMPRESSIONS = (h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_LZF)
+KNOWN_FILTERS = (*COMPRESSIONS, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)
+
+# Bytes that checksums and headers of the filters add to a chunk.
+FILTER_OVERHEAD_BYTES = 64
+
+
+def check_filters(layout: Any) -> str:
+    """Return what is wrong with the filters of a dataset's creation property list; an empty text if nothing is."""
+    filters = [layout.get_filter(position)[0] for position in range(layout.get_nfilters())]
+    if not set(filters) <= set(KNOWN_FILTERS):
+        return "went through an unknown filter"
+    compressed = [position for position, code in enumerate(filters) if code in COMPRESSIONS]
+    if len(compressed) > 1:
+        return "was compressed more than once"
+    if compressed and h5py.h5z.FILTER_SHUFFLE in filters[compressed[0] :]:  # `check_inflation` could not undo that
+        return "was shuffled after it was compressed"
+    return ""
+
+
+def check_inflation(dataset: h5py.Dataset) -> str:
+    """Return what is wrong with the compressed chunks of a dataset; an empty text if nothing is.
+
+    HDF5 inflates a chunk without a bound, whatever its declared size is. So chunks that could become very large are
+    inflated here first, with a bound.
+    """
+    if not dataset.chunks or dataset.compression is None:
+        return ""
+    declared = math.prod(dataset.chunks) * dataset.id.get_type().get_size()
+    if dataset.id.get_storage_size() * MAX_INFLATION <= max(declared, MAX_UNCHECKED_CHUNK_BYTES):
+        return ""
+    offsets: list[tuple[int, ...]] = []
+
+    def note_large(chunk: Any) -> None:
+        if chunk.size * MAX_INFLATION > max(declared, MAX_UNCHECKED_CHUNK_BYTES):
+            offsets.append(chunk.chunk_offset)
+
+    dataset.id.chunk_iter(note_large)
+    for offset in offsets:
+        _, raw = dataset.id.read_direct_chunk(offset)
+        if len(raw) > declared + FILTER_OVERHEAD_BYTES or _inflates_beyond(raw, declared + FILTER_OVERHEAD_BYTES):
+            return f"has a chunk that inflates to more than the declared {declared} bytes"
+    return ""
+
+
+def _inflates_beyond(raw: bytes, limit: int) -> bool:
+    """Tell whether compressed bytes inflate to more than a limit; those that are not of gzip are left to HDF5."""
+    try:
+        return len(zlib.decompressobj().decompress(raw, limit + 1)) > limit
+    except zlib.error:
+        return False

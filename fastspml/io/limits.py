@@ -1,0 +1,70 @@
+"""All limits for reading HDF5 files: memory, features and lengths that a file of a given size may demand.
+
+Nothing in a file is trusted, sizes included. The rules are:
+
+- An array may declare at most MAX_INFLATION times the bytes that are stored for it.
+- Everything that is decoded is counted in bytes before it is decoded, with the memory that its conversion takes. A file
+  that needs more than the free memory is refused.
+- A file may declare at most FEATURES_PER_BYTE features for each of its bytes. Writing keeps to that, too.
+- Time is linear in the bytes of the file and in the bytes that are decoded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+# gzip compresses zeros by a factor of 1032, no data by more; small arrays are allowed some bytes for free.
+MAX_INFLATION, MIN_DECLARED_BYTES = 1100, 4096
+
+# A chunk that could inflate to more than this is first inflated with a bound; HDF5 has none, whatever is declared.
+MAX_UNCHECKED_CHUNK_BYTES = 2**26
+
+# Algorithms need numbers for each feature, even if no node has it. All files may declare the smaller number.
+FEATURES_PER_BYTE, MIN_FEATURES_LIMIT = 1024, 2**24
+
+# A single text, such as the parameters of a model; a path within a file; the numbers of an attribute, such as a shape.
+MAX_TEXT_BYTES, MAX_PATH_LENGTH, MAX_ATTRIBUTE_NUMBERS = 2**24, 4096, 16
+
+# Memory that converting a matrix to canonical CSR takes, in bytes per value and per row (measured: 40, 34 and 16).
+DENSE_VALUE_BYTES, SPARSE_VALUE_BYTES, ROW_BYTES = 48, 40, 24
+
+# Memory that a text takes while it is decoded, beside its characters: Python's objects for the bytes and for the text.
+TEXT_BYTES = 128
+
+# Texts of variable length that are read together, at most.
+TEXTS_AT_ONCE = 2**16
+
+
+def check_n_features(what: str, n_features: int, n_bytes: int) -> None:
+    """Refuse more features than a file of this size may declare."""
+    limit = max(MIN_FEATURES_LIMIT, FEATURES_PER_BYTE * n_bytes)
+    if n_features > limit:
+        raise ValueError(
+            f"{what} has {n_features:,} features, but a file of {n_bytes:,} bytes may declare at most {limit:,}; leave "
+            "out features that no node has."
+        )
+
+
+def conversion_bytes(matrix: Any) -> int:
+    """Return the memory that converting a sparse or dense matrix to canonical CSR takes at most."""
+    per_value = SPARSE_VALUE_BYTES if sparse.issparse(matrix) else DENSE_VALUE_BYTES
+    n_values = len(matrix.data) if sparse.issparse(matrix) else matrix.size
+    return per_value * n_values + ROW_BYTES * (sum(matrix.shape) if sparse.issparse(matrix) else matrix.shape[0])
+
+
+def csr_bytes(matrix: sparse.csr_array) -> int:
+    """Return the memory that a CSR array takes."""
+    return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
+
+
+def text_object_bytes(n_texts: int, n_chars: int) -> int:
+    """Return the memory that texts with that many characters together take as Python's objects."""
+    return TEXT_BYTES * n_texts + 2 * n_chars
+
+
+def text_array_bytes(n_texts: int, longest: int) -> int:
+    """Return the memory that texts take as an array of NumPy, in which each is as long as the longest."""
+    return np.dtype("U1").itemsize * n_texts * longest

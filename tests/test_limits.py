@@ -1,0 +1,223 @@
+"""Limits for reading: no file costs more memory or time than its size warrants, and none is refused for honest contents."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from scipy import sparse
+
+import fastspml as fs
+from fastspml.io import reading
+from fastspml.metric import FullMetric
+from tests.hdf5_files import replace, sign
+
+DATA = "networks/000/X/data"
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "nets.h5"
+
+
+def write_h5ad_of(path, features=None, links=None, **options):
+    """Write an .h5ad file of plain arrays."""
+    with h5py.File(path, "w") as file:
+        file.attrs["encoding-type"] = "anndata"
+        for place, values in (("X", features), ("obsp/links", links)):
+            if values is not None:
+                node = file.create_dataset(place, data=values, **options)
+                node.attrs["encoding-type"] = "array"
+
+
+def write_h5ad_csr(path, place, data, indices, indptr, shape):
+    with h5py.File(path, "a") as file:
+        file.attrs["encoding-type"] = "anndata"
+        group = file.create_group(place)
+        group.attrs["encoding-type"], group.attrs["shape"] = "csr_matrix", shape
+        for name, values in (("data", data), ("indices", indices), ("indptr", indptr)):
+            group.create_dataset(name, data=values, compression="gzip", compression_opts=9)
+
+
+def test_memory_for_the_conversion_of_dense_features_is_counted(tmp_path, monkeypatch):
+    path = tmp_path / "dense.h5ad"
+    write_h5ad_of(path, np.ones((1000, 1000), np.int8), compression="gzip")
+    monkeypatch.setattr(reading, "available_memory", lambda: 30e6)  # stored 1 MB at most, decoded 1 MB, converted 40 MB
+    with pytest.raises(ValueError, match="dense.h5ad takes more than 0.0 GB up to X, but 0.0 GB are free"):
+        fs.read_networks(path)
+    monkeypatch.setattr(reading, "available_memory", lambda: 80e6)
+    assert fs.read_networks(path)[0].n_nodes == 1000
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_memory_for_the_conversion_of_links_is_counted(tmp_path, monkeypatch, form):
+    path = tmp_path / "links.h5ad"
+    n = 600
+    links = (1 - np.eye(n)).astype(np.int8)
+    write_h5ad_of(path, np.ones((n, 1), np.float32), links if form == "dense" else None)
+    if form == "csr":
+        matrix = sparse.csr_array(links)
+        write_h5ad_csr(path, "obsp/links", matrix.data, matrix.indices, matrix.indptr, (n, n))
+    monkeypatch.setattr(reading, "available_memory", lambda: 10e6)
+    with pytest.raises(ValueError, match="links.h5ad takes more than 0.0 GB up to links"):
+        fs.read_networks(path)
+    monkeypatch.setattr(reading, "available_memory", lambda: 40e6)
+    assert fs.read_networks(path)[0].n_links == n * (n - 1)
+
+
+def test_memory_for_wider_indices_is_counted(tmp_path, monkeypatch):
+    path = tmp_path / "rows.h5ad"
+    write_h5ad_csr(path, "X", np.ones(0), np.zeros(0, np.int8), np.zeros(1_000_001, np.int8), (1_000_000, 3))
+    monkeypatch.setattr(reading, "available_memory", lambda: 5e6)
+    with pytest.raises(ValueError, match="rows.h5ad takes more than 0.0 GB up to X"):
+        fs.read_networks(path)
+
+
+def test_memory_of_networks_that_share_arrays_is_counted_for_each(path, monkeypatch):
+    """Groups of their own with hard links to the same arrays: stored once, decoded for each network."""
+    counts = np.ones((100, 100), np.float32)
+    fs.write_networks(path, [fs.Network(counts, name=f"{i}") for i in range(40)])
+    with h5py.File(path, "r+") as file:
+        replace(file, DATA, data=np.ones(10_000, np.int8), compression="gzip")
+        for i in range(1, 40):
+            for part in ("X/data", "X/indices", "X/indptr"):
+                del file[f"networks/{i:03d}/{part}"]
+                file[f"networks/{i:03d}/{part}"] = file[f"networks/000/{part}"]
+    monkeypatch.setattr(reading, "available_memory", lambda: 4e6)
+    with pytest.raises(ValueError, match="nets.h5 takes more than 0.0 GB up to"):
+        fs.read_networks(path, verify=False)
+    monkeypatch.setattr(reading, "available_memory", lambda: 8e6)
+    assert len(fs.read_networks(path, verify=False)) == 40
+
+
+def deflate_bomb(file, place, declared, inflated, extra_filter=()):
+    """Store a chunk that inflates to more bytes than it declares."""
+    del file[place]
+    dataset = file.create_dataset(
+        place, (declared,), "u1", chunks=(declared,), compression="gzip", **dict(extra_filter)
+    )
+    dataset.id.write_direct_chunk((0,), zlib.compress(bytes(inflated), 9))
+
+
+def test_a_chunk_that_inflates_beyond_its_declared_size_is_refused(path):
+    fs.write_networks(path, fs.Network(np.eye(3)))
+    with h5py.File(path, "r+") as file:
+        deflate_bomb(file, DATA, declared=200_000, inflated=80_000_000)
+    with pytest.raises(
+        ValueError, match="X/data of nets.h5 has a chunk that inflates to more than the declared 200000"
+    ):
+        fs.read_networks(path, verify=False)
+
+
+def test_a_stored_chunk_that_is_larger_than_declared_is_refused(path):
+    fs.write_networks(path, fs.Network(np.eye(3)))
+    with h5py.File(path, "r+") as file:
+        dataset = replace(file, DATA, shape=(10,), dtype="u1", chunks=(10,), compression="lzf")
+        dataset.id.write_direct_chunk((0,), bytes(100_000))
+    with pytest.raises(ValueError, match="has a chunk that inflates to more than the declared 10 bytes"):
+        fs.read_networks(path, verify=False)
+
+
+def test_large_honest_chunks_are_read(path):
+    expected = np.random.default_rng(0).random((400, 400))
+    fs.write_networks(path, fs.Network(expected))
+    for options in (
+        {"compression": "gzip", "shuffle": True},
+        {"compression": "gzip", "fletcher32": True},
+        {"compression": "lzf"},
+    ):
+        with h5py.File(path, "r+") as file:
+            replace(file, DATA, data=expected.ravel(), chunks=(160_000,), **options)
+        assert fs.read_networks(path, verify=False)[0].features.toarray().tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("order", "match"), [("zz", "was compressed more than once"), ("zs", "was shuffled after it was compressed")]
+)
+def test_unusual_filters_are_refused(path, order, match):
+    fs.write_networks(path, fs.Network(np.eye(3)))
+    with h5py.File(path, "r+") as file:
+        del file[DATA]
+        layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        layout.set_chunk((3,))
+        for code in order:
+            layout.set_deflate(9) if code == "z" else layout.set_shuffle()
+        space = h5py.h5s.create_simple((3,))
+        h5py.h5d.create(file["networks/000/X"].id, b"data", h5py.h5t.IEEE_F64LE, space, layout)
+    with pytest.raises(ValueError, match=f"X/data of nets.h5 {match}; write the file again"):
+        fs.read_networks(path, verify=False)
+
+
+def test_a_small_file_that_declares_many_features_is_refused(path):
+    fs.write_networks(path, fs.Network(np.eye(3)))
+    with h5py.File(path, "r+") as file:
+        file["networks/000/X"].attrs["shape"] = (3, 10**9)
+    with pytest.raises(
+        ValueError,
+        match="the number of features of nets.h5 cannot be used: it has 1,000,000,000 features, but a file of .* may declare at most 16,777,216",
+    ):
+        fs.read_networks(path, verify=False)
+    metric = FullMetric(np.eye(2), np.arange(2), 10**9, 0.0)
+    with pytest.raises(ValueError, match="a file of .* bytes may declare at most 16,777,216"):
+        fs.save_model(path, metric, overwrite=True)
+
+
+def test_what_cannot_be_read_again_is_not_written(path):
+    features = sparse.csr_array(([1.0], ([0], [5])), shape=(1, 2**24 + 1))
+    with pytest.raises(
+        ValueError, match="'network' has 16,777,217 features, but a file of .* bytes may declare at most 16,777,216"
+    ):
+        fs.write_networks(path, fs.Network(features))
+    assert os.listdir(path.parent) == []
+    fs.write_networks(path, fs.Network(features[:, :-1]))
+    assert fs.read_networks(path)[0].n_features == 2**24
+
+
+def test_a_text_of_gigabytes_is_refused(path):
+    fs.save_model(path, fs.SPML())
+    with h5py.File(path, "r+") as file:
+        parameters = np.array(b"{}", h5py.string_dtype("utf-8", 2**24 + 1))
+        replace(file, "learner/parameters", data=parameters)
+        sign(file, "learner/parameters", parameters)
+    with pytest.raises(
+        ValueError, match="learner/parameters of nets.h5 is a text of 16,777,217 bytes, expected at most 16,777,216"
+    ):
+        fs.load_model(path)
+
+
+def test_deeply_nested_groups_are_refused(path):
+    fs.write_networks(path, fs.Network(np.eye(3)))
+    with h5py.File(path, "r+") as file:
+        group = file
+        for _ in range(45):
+            group = group.create_group("x" * 100)
+    with pytest.raises(ValueError, match="the structure of nets.h5 cannot be used: groups are nested too deeply"):
+        fs.read_networks(path)
+
+
+@pytest.mark.parametrize("place", ["name", "encoding", "member", "records"])
+def test_sentences_quote_little_of_a_file(tmp_path, place):
+    path = tmp_path / "long.h5ad"
+    garbage = "\x1b[31m\u202e" + "y" * 5000
+    write_h5ad_of(path, np.ones((2, 2)))
+    with h5py.File(path, "r+") as file:
+        if place == "name":
+            file["obs/_index"] = np.array([garbage, garbage], dtype=h5py.string_dtype())
+            file["obs"].attrs["_index"] = "_index"
+        elif place == "encoding":
+            file["X"].attrs["encoding-type"] = garbage
+        elif place == "member":
+            file[f"obsp/{garbage}"] = h5py.SoftLink("/X")
+        else:
+            del file["X"]
+            file["X"] = np.zeros((2, 2), dtype=[(garbage, "f8")])
+            file["X"].attrs["encoding-type"] = "array"
+    with pytest.raises(ValueError, match="long.h5ad") as caught:
+        fs.read_networks(path)
+    sentence = str(caught.value)
+    assert len(sentence) < 600
+    assert sentence.isprintable()
