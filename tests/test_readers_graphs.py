@@ -77,7 +77,9 @@ def test_matlab_several_files_are_tasks(tmp_path):
     second = write_matlab(tmp_path / "other" / "a.mat", X=X[:2], A=A[:2, :2])
     assert [network.name for network in read_matlab([first, second])] == ["a", "a (2)"]
     third = write_matlab(tmp_path / "c.mat", X=X[:, :3], A=A)
-    with pytest.raises(ValueError, match=r"a\.mat has 4 words and c\.mat has 3; files read together must be over one"):
+    with pytest.raises(
+        ValueError, match=r"a\.mat has 4 features and c\.mat has 3; files read together must be over one"
+    ):
         read_matlab([first, third])
 
 
@@ -139,11 +141,11 @@ def test_matlab_damaged_anywhere(tmp_path, compress):
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
-        ({"A": A}, "a.mat has no variable X; it must hold the attributes, nodes x words."),
+        ({"A": A}, "a.mat has no variable X; it must hold the features, nodes x features."),
         ({"X": X}, "a.mat has no variable A; it must hold the links, nodes x nodes."),
         ({"X": X, "A": A[:2]}, "a.mat: X has 3 rows but A is 2 x 3; both must describe the same nodes."),
         ({"X": X[:2], "A": A}, "a.mat: X has 2 rows but A is 3 x 3; both must describe the same nodes."),
-        ({"X": X * 1j, "A": A}, "a.mat: X must be a matrix of real numbers, sparse or full: the attributes"),
+        ({"X": X * 1j, "A": A}, "a.mat: X must be a matrix of real numbers, sparse or full: the features"),
         ({"X": {"field": 1}, "A": A}, "a.mat: X must be a matrix of real numbers"),
         ({"X": "text", "A": A}, "a.mat: X must be a matrix of real numbers"),
         ({"X": np.ones((3, 2, 2)), "A": A}, "a.mat: X must be a matrix of real numbers"),
@@ -281,27 +283,27 @@ def test_snap_ego_google_plus_and_twitter(tmp_path):
 
 
 BAD_EGO_LINES = [
-    ({"circles": "a\t11\nb\t11\t99\n"}, "7.circles, line 2: circle 'b' names a node that .feat does not have, 99"),
+    ({"circles": "a\t11\nb\t11\t99\n"}, "7.circles, line 2: circle 'b' names a node that .feat does not have, '99'"),
     (
         {"circles": "a\t11\nb\t98\t99\n"},
-        "7.circles, line 2: circle 'b' names 2 nodes that .feat does not have, such as 98",
+        "7.circles, line 2: circle 'b' names 2 nodes that .feat does not have, such as '98'",
     ),
     ({"circles": b"a\t11\n\xff\t12\n"}, "7.circles, line 2: is not UTF-8 text (byte 0)"),
     (
         {"feat": "11 1 0 0\n12 0 1\n13 0 0 0\n14 0 0 0\n"},
-        "7.feat, line 2: expected 3 attributes, as in .egofeat, got 2",
+        "7.feat, line 2: expected 3 features, as in .egofeat, got 2",
     ),
-    ({"feat": "11 1 0 x\n12 0 1 0\n13 0 0 0\n14 0 0 0\n"}, "7.feat, line 1: attribute 3 must be a number, got 'x'"),
-    ({"feat": "11 1 0 nan\n12 0 1 0\n13 0 0 0\n14 0 0 0\n"}, "7.feat, line 1: attribute 3 must be a number, got 'nan'"),
-    ({"feat": EGO_FILES["feat"] + "11 0 0 0\n"}, "7.feat, line 5: node 11 stood before"),
-    ({"feat": EGO_FILES["feat"] + "7 0 0 0\n"}, "7.feat, line 5: node 7 is the ego"),
+    ({"feat": "11 1 0 x\n12 0 1 0\n13 0 0 0\n14 0 0 0\n"}, "7.feat, line 1: feature 3 must be a number, got 'x'"),
+    ({"feat": "11 1 0 nan\n12 0 1 0\n13 0 0 0\n14 0 0 0\n"}, "7.feat, line 1: feature 3 must be a number, got 'nan'"),
+    ({"feat": EGO_FILES["feat"] + "11 0 0 0\n"}, "7.feat, line 5: node '11' appeared before"),
+    ({"feat": EGO_FILES["feat"] + "7 0 0 0\n"}, "7.feat, line 5: node '7' is the ego"),
     (
         {"featnames": "0 a\n1 b\n1 c\n"},
-        "7.featnames, line 3: '1' is not a number from 0 to 2 that did not stand before",
+        "7.featnames, line 3: '1' is not a new number from 0 to 2",
     ),
-    ({"featnames": "0 a\n1 b\n"}, "7.featnames: has names for 2 attributes, but .egofeat has 3"),
+    ({"featnames": "0 a\n1 b\n"}, "7.featnames: has names for 2 features, but .egofeat has 3"),
     ({"featnames": b"0 a\n1 \xe9\n2 c\n"}, "7.featnames, line 2: is not UTF-8 text (byte 2)"),
-    ({"edges": "11 12\n11 99\n"}, "7.edges, line 2: names node 99, which .feat does not have"),
+    ({"edges": "11 12\n11 99\n"}, "7.edges, line 2: names node '99', which .feat does not have"),
     ({"edges": "11 12 13\n"}, "7.edges, line 1: expected two nodes, got 3"),
 ]
 
@@ -345,16 +347,16 @@ def test_snap_ego_files_that_cannot_be_skipped(tmp_path):
         with pytest.raises(ValueError, match=rf"7\.{suffix} is empty"):
             read_snap_ego(write_ego(tmp_path, **{suffix: ""}), 7, skip_bad=True)
     bad_egos = {
-        "1 0 1\n0 0 0\n": r"7\.egofeat must hold one line, the attributes of the ego; it has 2",
-        "1 0 y\n": r"7\.egofeat, line 1: attribute 3 must be a number, got 'y'; correct the file",
+        "1 0 1\n0 0 0\n": r"7\.egofeat must hold one line, the features of the ego; it has 2",
+        "1 0 y\n": r"7\.egofeat, line 1: feature 3 must be a number, got 'y'; correct the file",
         b"\xff 0 1\n": r"1 bad line: 7\.egofeat, line 1: is not UTF-8 text .byte 0.; correct the file",
-        "\n\n": r"7\.egofeat must hold one line, the attributes of the ego; it has 0",
+        "\n\n": r"7\.egofeat must hold one line, the features of the ego; it has 0",
     }
     for text, sentence in bad_egos.items():
         with pytest.raises(ValueError, match=sentence):
             read_snap_ego(write_ego(tmp_path, egofeat=text), 7, skip_bad=True)
     with pytest.raises(
-        ValueError, match=r"7\.feat has no good line: 4 bad lines: 7\.feat, line 1: expected 2 attributes"
+        ValueError, match=r"7\.feat has no good line: 4 bad lines: 7\.feat, line 1: expected 2 features"
     ):
         read_snap_ego(write_ego(tmp_path, egofeat="1 1\n", featnames="0 a\n1 b\n"), 7, skip_bad=True)
 
@@ -432,7 +434,7 @@ def test_linqs_several_files_are_tasks(tmp_path):
         read_linqs([cornell, texas], cites=tmp_path / "cornell.cites")
     short = write_linqs(tmp_path, "short", "p1\t1\t0\tai\n", "p1\tp1\n")
     with pytest.raises(
-        ValueError, match=r"cornell\.content has 3 attributes a line and short\.content has 2; files read"
+        ValueError, match=r"cornell\.content has 3 features per line and short\.content has 2; files read"
     ):
         read_linqs([cornell, short])
 
@@ -460,17 +462,17 @@ def test_linqs_packed(tmp_path):
         ),
         ({"cites": CITES + "p1\n"}, "cora.cites, line 4: expected the cited and the citing paper, got 1 fields", 3, 3),
         ({"cites": b"\xff\tp1\n" + CITES.encode()}, "cora.cites, line 1: is not UTF-8 text (byte 0)", 3, 3),
-        ({"content": CONTENT + "p1\t1\t0\t0\tai\n"}, "cora.content, line 4: paper 'p1' stood before", 3, 3),
+        ({"content": CONTENT + "p1\t1\t0\t0\tai\n"}, "cora.content, line 4: paper 'p1' appeared before", 3, 3),
         # The first line is the odd one: the others decide. Links of its paper go with it, reported once.
         (
             {"content": CONTENT.replace("p1\t1\t", "p1\t")},
-            "cora.content, line 1: expected 5 fields (id, attributes, label), got 4",
+            "cora.content, line 1: expected 5 fields (id, features, label), got 4",
             2,
             0,
         ),
         (
             {"content": CONTENT.replace("0.5", "inf")},
-            "cora.content, line 3: attribute 3 must be a number, got 'inf'",
+            "cora.content, line 3: feature 3 must be a number, got 'inf'",
             2,
             1,
         ),
@@ -491,12 +493,10 @@ def test_linqs_files_that_cannot_be_skipped(tmp_path):
         with pytest.raises(ValueError, match=rf"cora\.{empty} is empty"):
             read_linqs(write_linqs(tmp_path, **{empty: ""}), skip_bad=True)
     with pytest.raises(
-        ValueError, match=r"2 bad lines: a\.content, line 1: expected 3 fields .id, attributes, label., got 2"
+        ValueError, match=r"2 bad lines: a\.content, line 1: expected 3 fields .id, features, label., got 2"
     ):
         read_linqs(write_linqs(tmp_path, "a", "p1 1\np2 1\n"))
-    with pytest.raises(
-        ValueError, match=r"a\.content has no good line; expected an id, attributes and a label in each"
-    ):
+    with pytest.raises(ValueError, match=r"a\.content has no good line; expected an id, features and a label in each"):
         read_linqs(tmp_path / "a.content", skip_bad=True)
     with pytest.raises(ValueError, match=r"b\.content has no good line"):
         read_linqs(write_linqs(tmp_path, "b", "\n\n"))
@@ -614,7 +614,11 @@ def test_npz_by_relation(tmp_path):
         ({"src": np.arange(4)}, None, "net.npz: src has 4 entries but dst has 5; both must have one per link."),
         ({"src": np.arange(5.0)}, None, "net.npz: src must be a list of whole numbers, got float64 of shape (5,)."),
         ({"src": np.arange(1, 6)}, None, "net.npz: edges name nodes from 0 to 5, but there are nodes 0 to 4 only;"),
-        ({"src": -np.arange(5)}, "relation", "net.npz: src and dst name nodes from -4 to 3, but there are 5 only."),
+        (
+            {"src": -np.arange(5)},
+            "relation",
+            "net.npz: src and dst name nodes from -4 to 3, but there are 5 nodes only.",
+        ),
         (
             {"dst": np.eye(5, dtype=int)},
             None,
@@ -623,12 +627,12 @@ def test_npz_by_relation(tmp_path):
         (
             {"shape": np.array([5, 3, 1])},
             None,
-            "net.npz: shape must be the numbers of nodes and of attributes, got [5, 3, 1]",
+            "net.npz: shape must be the numbers of nodes and of features, got [5, 3, 1]",
         ),
         (
             {"shape": np.array([-5, 3])},
             None,
-            "net.npz: shape must be the numbers of nodes and of attributes, got [-5, 3]",
+            "net.npz: shape must be the numbers of nodes and of features, got [-5, 3]",
         ),
         ({"shape": np.array([6, 3])}, None, "net.npz: X has 6 rows, so its indptr needs 7 entries; it has 6."),
         ({"shape": np.array([5, 2])}, None, "net.npz: indices of X run from 0 to 2, but must be from 0 to 1."),
@@ -675,7 +679,7 @@ def test_npz_other_files(tmp_path):
     whole = path.read_bytes()
     for content in (whole[:-30], b"", b"text", b"PK\3\4" + bytes(50), b"\x80\x04N."):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"net\.npz is not an \.npz file, or damaged"):
+        with pytest.raises(ValueError, match=r"net\.npz is not a \.npz file, or damaged"):
             read_npz(path)
     damaged = whole.replace(np.arange(5, dtype=np.int32).tobytes(), bytes(20), 1)
     assert damaged != whole
@@ -683,7 +687,7 @@ def test_npz_other_files(tmp_path):
     with pytest.raises(ValueError, match=r"net\.npz: src cannot be read \(Bad CRC-32"):
         read_npz(path)
     np.save(tmp_path / "net.npy", np.arange(3))
-    with pytest.raises(ValueError, match=r"net\.npy holds a single array; an \.npz file with src, dst"):
+    with pytest.raises(ValueError, match=r"net\.npy holds a single array; a \.npz file with src, dst"):
         read_npz(tmp_path / "net.npy")
     with pytest.raises(FileNotFoundError, match=r"missing\.npz is not a file"):
         read_npz(tmp_path / "missing.npz")

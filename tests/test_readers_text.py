@@ -181,7 +181,7 @@ def test_tasks_share_the_vocabulary_and_lose_the_links_between_them(tmp_path):
     rows = [("a", "red apple", "fruit"), ("x", "red car", "things"), ("b", "apple", "fruit"), ("y", "car", "things")]
     documents = write(tmp_path / "all.csv", table(rows, header=("id", "text", "area")))
     edges = write(tmp_path / "links", "a b\ny x\na x\n")
-    with pytest.warns(UserWarning, match="1 of 3 links run between tasks and were left out"):
+    with pytest.warns(UserWarning, match="1 of 3 links are between tasks and were left out"):
         fruit, things = read_text(documents, edges, task_column="area")
     assert (fruit.name, things.name) == ("fruit", "things")
     assert links(fruit) == [("a", "b")]
@@ -198,19 +198,19 @@ def test_json_ids_may_be_numbers_and_texts_missing(tmp_path):
 
 
 BAD_DOCUMENTS = [
-    ("d.csv", "id,body\na,x\n", r"d\.csv has no column 'text'; its columns are id, body\."),
-    ("d.csv", "c," * 99 + "c\n1,", r"d\.csv has no column 'id'; its columns are (c, ){19}c and 80 more\."),
-    ("d.csv", "id,text,id\na,x,b\n", r"d\.csv has 2 times a column 'id'; its columns are id, text, id\."),
+    ("d.csv", "id,body\na,x\n", r"d\.csv has no columns 'text'; its columns are id, body\."),
+    ("d.csv", "c," * 99 + "c\n1,", r"d\.csv has no columns 'id'; its columns are (c, ){19}c and 80 more\."),
+    ("d.csv", "id,text,id\na,x,b\n", r"d\.csv has 2 columns 'id'; its columns are id, text, id\."),
     ("d.csv", "id,text\na,apple\nb\n", r"1 bad line: d\.csv, line 3: 2 columns are expected as in the header, got 1; "),
     (
         "d.csv",
         'id,text\na,"apple\nb,x\n',
-        r"d\.csv, line 2: is not a proper line of a table \(unexpected end of data\)",
+        r"d\.csv, line 2: is not a valid line of a table \(unexpected end of data\)",
     ),
-    ("d.csv", 'id,text\na,"ap"ple\nb,x\n', r"d\.csv, line 2: is not a proper line of a table"),
-    ("d.csv", "id,text\na,apple\na,pear\n", r"d\.csv, line 3: 'a' stood before; ids must be distinct"),
+    ("d.csv", 'id,text\na,"ap"ple\nb,x\n', r"d\.csv, line 2: is not a valid line of a table"),
+    ("d.csv", "id,text\na,apple\na,pear\n", r"d\.csv, line 3: 'a' appeared before; ids must be distinct"),
     ("d.csv", "id,text\n ,apple\n", r"d\.csv, line 2: the document has no name"),
-    ("d.csv", "id,text\n" + "a" * 1001 + ",apple\n", r"line 2: 'a+'\.\.\. has 1001 letters"),
+    ("d.csv", "id,text\n" + "a" * 1001 + ",apple\n", r"line 2: 'a+'\.\.\. has 1001 characters"),
     ("d.csv", b"id,text\na,\xff\n", r"d\.csv, line 2: is not UTF-8 text \(byte 2\)"),
     ("d.csv", b"id,t\xffxt\na,b\n", r"d\.csv, line 1: is not UTF-8 text \(byte 4\)"),
     ("d.csv", "", r"d\.csv is empty\."),
@@ -221,7 +221,7 @@ BAD_DOCUMENTS = [
     ("d.jsonl", "{}\n", r"d\.jsonl, line 1: has no 'id'; it has nothing"),
     ("d.jsonl", "[1]\n{\n", r"2 bad lines: d\.jsonl, line 1: an object .* got list; d\.jsonl, line 2: is not JSON"),
     ("d.jsonl", '{"id": true, "text": ""}\n', r"'id' must be a string or a whole number, got True"),
-    ("d.jsonl", '{"id": "\\ud800", "text": ""}\n', r"line 1: .* holds a control character"),
+    ("d.jsonl", '{"id": "\\ud800", "text": ""}\n', r"line 1: .* contains a control character"),
     ("d.jsonl", "[" * 100_000, r"d\.jsonl, line 1: is not JSON"),
     ("d.txt", "a\n", r"d\.txt must end in one of \.csv, \.tsv, \.jsonl, \.ndjson \(and \.gz or \.xz\)"),
 ]
@@ -345,8 +345,8 @@ def test_a_node_may_be_called_like_a_comment(tmp_path):
         ("1 1:2\n1 2\n", "line 2: index:value is expected, got '2'"),
         ("1 1:2\n1 99999999999:1\n", "line 2: index '99999999999' is beyond the largest, 2147483647"),
         (b"1 1:2\n\xff\n", "line 2: is not UTF-8 text"),
-        ("# only this\n", "x holds no nodes; one a line is expected"),
-        ("1\n1\n", "x holds no attributes; index:value or word:count is expected"),
+        ("# only this\n", "x holds no nodes; one per line is expected"),
+        ("1\n1\n", "x holds no features; index:value or word:count is expected"),
         ("", "x is empty"),
     ],
 )
@@ -363,8 +363,8 @@ def test_bad_svmlight(tmp_path, content, sentence):
         ("a apple:1e999\n", "line 1: word:count is expected"),
         ("a :1\n", "line 1: word:count is expected, got ':1'"),
         ("a app\0le:1\n", "line 1: word:count is expected"),
-        ("a\nb\n", "x holds no attributes"),
-        ("a apple:1\na pear:1\n", "line 2: 'a' stood before; a node has one line only"),
+        ("a\nb\n", "x holds no features"),
+        ("a apple:1\na pear:1\n", "line 2: 'a' appeared before; a node has one line only"),
     ],
 )
 def test_bad_word_counts(tmp_path, content, sentence):
@@ -496,7 +496,7 @@ def test_kinds_are_tasks_over_the_same_nodes(index):
 def test_tasks_of_too_few_links_are_left_out_or_refused(index):
     assert [network.name for network in read(index, min_links=2)] == ["graphics"]
     with pytest.raises(
-        ValueError, match="section 'games' has 1 links after the cuts, but min_links is 2; leave it out"
+        ValueError, match="section 'games' has 1 links after filtering, but min_links is 2; leave it out"
     ):
         read(index, sections=["games"], min_links=2)
     with pytest.raises(ValueError, match="too few links are left among 8 packages"):
@@ -553,10 +553,10 @@ def test_progress_is_told(tmp_path, monkeypatch):
 
 BAD_INDICES = [
     (INDEX + "Package libfoo\n", r"1 bad line: Packages, line \d+: `Field: value` is expected, got 'Package libfoo'"),
-    (" continued\n" + INDEX, "Packages, line 1: continues a field, but no field stands before it"),
+    (" continued\n" + INDEX, "Packages, line 1: continues a field, but there is no field before it"),
     (INDEX + "Version: 1\nSection: games\n", "a stanza with the name of a package is expected, got ''"),
     ("Package: a b\n", "Packages, line 1: a stanza with the name of a package is expected, got 'a b'"),
-    ("Package: aa\nPackage: bb\n", "Packages, line 2: the field Package stood before in its stanza"),
+    ("Package: aa\nPackage: bb\n", "Packages, line 2: the field Package appeared before in its stanza"),
     ("Package: aa\nVersion: 1\nDepends: bb (>= 1\n", r"line 3: Depends of aa names no package: 'bb \(>= 1'"),
     ("Package: aa\nDepends: bb | , cc\n", r"line 2: Depends of aa names no package: 'bb \|'"),
     ("Package: aa\nDepends: bb cc\n", "line 2: Depends of aa names no package: 'bb cc'"),
@@ -619,7 +619,7 @@ def test_this_machines_own_lists(tmp_path, monkeypatch):
         read(None)
     write(tmp_path / "deb_main_Packages", INDEX)
     write(tmp_path / "deb_main_Packages.diff_Index", "no stanza")
-    with pytest.warns(UserWarning, match="holds no Translation-en, so that packages are described by a line each"):
+    with pytest.warns(UserWarning, match="holds no Translation-en, so the description of a package is one line only"):
         assert len(read(None)) == 2
     write(tmp_path / "deb_main_i18n_Translation-en", translated("libpng", "zebras"))
     (network,) = read(None, tasks=None)

@@ -1,31 +1,47 @@
-"""Word counts of single nodes, as a newcomer brings them: JSON lines, or `name word:count word:count ...`."""
+"""Features of single nodes, such as newcomers: JSON lines, or lines of `name word:count word:count ...`."""
 
 from __future__ import annotations
 
-import json
+import math
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from fastspml.io.readers.edges import word_count
-from fastspml.io.readers.lines import Problems, numbered_lines
+from fastspml.io.readers.lines import Problems, check_name, numbered_lines, parse_json, shown
+from fastspml.tokens import Tokenizer
+
+EXPECTED = 'expected JSON like {"id": "anna", "words": {"chess": 2}} or {"id": "anna", "text": "plays chess"}'
 
 
-def read_counts(path: str | Path, vocabulary: np.ndarray) -> tuple[list[str], sparse.csr_array, int]:
+def read_counts(
+    path: str | Path, vocabulary: np.ndarray, tokenizer: Tokenizer | None = None
+) -> tuple[list[str], sparse.csr_array, int]:
     """Read nodes and their counts over a known vocabulary.
 
-    A line is either JSON, {"id": "anna", "words": {"chess": 2, "go": 1}} (or "node" for "id"), or text,
-    `anna chess:2 go`, where a word without a count counts once.
+    A line is either JSON, {"id": "anna", "words": {"chess": 2, "go": 1}} or {"id": "anna", "text": "chess, and go"}, or
+    text, `anna chess:2 go`, where a word without a count occurs once. The key "node" may be used instead of "id".
+
+    Parameters
+    ----------
+    path : path
+        Plain, .gz or .xz.
+    vocabulary : ndarray of str
+    tokenizer : Tokenizer, optional
+        Finds the words of texts; that of the network that a model was trained on (`Network.tokenizer`).
 
     Returns
     -------
     names : list of str
-    counts : CSR array, shape (nodes, len(vocabulary))
+    counts : CSR array, shape (n_nodes, len(vocabulary))
     n_unknown : int
-        Words, counted once a node, that the vocabulary does not have; they are left out.
+        Number of words, counted once per node, that are not in the vocabulary; they are left out.
     """
     position = {word: f for f, word in enumerate(vocabulary.tolist())}
+    tokenizer = Tokenizer() if tokenizer is None else tokenizer
     problems = Problems()
     names: list[str] = []
     rows: list[int] = []
@@ -34,7 +50,7 @@ def read_counts(path: str | Path, vocabulary: np.ndarray) -> tuple[list[str], sp
     n_unknown = 0
     for number, line in numbered_lines(path, problems):
         try:
-            name, words = _parse(line)
+            name, words = _parse(line, tokenizer)
         except ValueError as error:
             problems.add(path, number, str(error))
             continue
@@ -52,16 +68,40 @@ def read_counts(path: str | Path, vocabulary: np.ndarray) -> tuple[list[str], sp
     return names, counts, n_unknown
 
 
-def _parse(line: str) -> tuple[str, dict[str, float]]:
+def _parse(line: str, tokenizer: Tokenizer) -> tuple[str, dict[str, float]]:
+    """Return the name and the counts of a node."""
     if line.lstrip().startswith("{"):
-        try:
-            record = json.loads(line)
-            name = record["node"] if "node" in record else record["id"]
-            return str(name), {str(word): float(count) for word, count in record["words"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise ValueError('expected JSON like {"id": "anna", "words": {"chess": 2}}') from None
+        return _parse_record(parse_json(line), tokenizer)
     name, *entries = line.split()
+    check_name(name, "node")
     words: dict[str, float] = {}
     for word, count in map(word_count, entries):
         words[word] = words.get(word, 0.0) + count
     return name, words
+
+
+def _parse_record(record: dict[str, Any], tokenizer: Tokenizer) -> tuple[str, dict[str, float]]:
+    name = record.get("id", record.get("node"))
+    if not isinstance(name, (str, int)) or isinstance(name, bool):
+        raise ValueError(EXPECTED)
+    check_name(str(name), "node")
+    words, text = record.get("words"), record.get("text")
+    if isinstance(words, dict):
+        return str(name), {word: _count(word, value) for word, value in words.items()}
+    if words is None and isinstance(text, str):
+        return str(name), dict(Counter(tokenizer.words(text)))
+    raise ValueError(EXPECTED)
+
+
+def _count(word: str, value: Any) -> float:
+    """Return a count as a number; refuse what is negative or not finite."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    try:
+        count = float(value) if is_number else math.nan
+    except OverflowError:  # a whole number beyond 1e308
+        count = math.inf
+    if not 0 <= count < math.inf:
+        raise ValueError(
+            f"the count of {shown(word)} must be a number, 0 or more, got {type(value).__name__} {count:g}"
+        )
+    return count

@@ -1,4 +1,4 @@
-"""A Debian package index: packages are nodes, words of their descriptions attributes, dependencies links."""
+"""Debian package indices: packages are nodes, words of their descriptions features, dependencies links."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import is_whole
-from fastspml.io.readers.lines import Problems, Report, as_paths, numbered_bytes
+from fastspml.io.readers.bounds import LONGEST_NAME
+from fastspml.io.readers.lines import Problems, Report, as_paths, numbered_bytes, shown
 from fastspml.network import Network
-from fastspml.tokens import WORD, check_cuts, count_words
+from fastspml.tokens import WORD, Tokenizer, check_cuts, count_words
 
 APT_LISTS = Path("/var/lib/apt/lists")
 
@@ -24,15 +25,19 @@ LINK_KINDS = ("Depends", "Pre-Depends", "Recommends", "Suggests", "Enhances")
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+.-]+")
 
-# name, :architecture, (version), [architectures], <profiles>: all but the first may be missing.
-RELATION = re.compile(rf"\s*({NAME.pattern})(?::[a-z0-9-]+)?\s*(?:\([^()]*\))?\s*(?:\[[^\[\]]*\])?\s*(?:<[^<>]*>\s*)*")
+# name, :architecture, (version), [architectures], <profiles>: all but the first are optional. Possessive quantifiers
+# (*+, ?+) never give back what they matched, so that the time is linear in the length of a relation.
+RELATION = re.compile(
+    rf"\s*+({NAME.pattern})(?::[a-z0-9-]++)?+\s*+(?:\([^()]*+\))?+\s*+(?:\[[^\[\]]*+\])?+\s*+(?:<[^<>]*+>\s*+)*+"
+)
 
 STANZAS_PER_REPORT = 5000
+SHOWN_SECTIONS = 100
 
 
 @dataclass(slots=True)
 class _Package:
-    """What a stanza says of a package, as far as it is needed."""
+    """The fields of a stanza that are used."""
 
     name: str
     version: str
@@ -60,13 +65,13 @@ def read_debian(
 ) -> list[Network]:
     """Read the network of a Debian distribution's packages from its package index.
 
-    A node is a package; if several stanzas describe it, the one of the highest version. Its attributes are the words
+    A node is a package; of several stanzas for it, the one with the highest version counts. Its features are the words
     of its short and long description, without the words of its own name and of its source package's name (with and
-    without a leading "lib" and digits at the end), so that links cannot be told from names. A link runs from a package
-    to one that it depends on, recommends or suggests; each of several alternatives `a | b` counts; versions,
-    architectures and build profiles are passed over, and so are virtual packages and those not in the index.
+    without a leading "lib" and digits at the end), so that names do not reveal links. A link is from a package to one
+    that it depends on, recommends or suggests; each of several alternatives `a | b` counts; versions, architectures and
+    build profiles are ignored, and so are virtual packages and those not in the index.
 
-    Cuts are made in this order: sections, links across sources, hubs, packages without links, tasks, words.
+    Filters are applied in this order: sections, links within sources, hubs, packages without links, tasks, words.
 
     Parameters
     ----------
@@ -74,34 +79,34 @@ def read_debian(
         `Packages` files, plain, .gz or .xz. By default those of this machine, as `apt-get update` left them.
     translation : path or several, optional
         `Translation-en` files, which hold the long descriptions where `Packages` has only the first line of each.
-        By default those of this machine if `packages` is left to the machine too, none otherwise.
+        By default those of this machine if `packages` is not given either, otherwise none.
     sections : sequence of str, optional
-        Sections to be read, in this order; all by default, by name. A component before it, as in "contrib/games", does
-        not count.
+        Sections to read, in this order; by default all, sorted. A component before it, as in "contrib/games", is
+        ignored.
     kinds : sequence of str
         Which of Depends, Pre-Depends, Recommends, Suggests and Enhances are links.
     tasks : {"section", "kind", None}
         "section": a network per section, of its packages and the links among them. "kind": a network per kind of link,
         all over the same packages. None: one network.
     across_sources : bool
-        Whether links between packages of the same source are left out: such packages share their descriptions' text,
-        and nobody needs to predict that they belong together.
+        Whether links between packages of the same source are left out: such packages share the text of their
+        descriptions, and that they belong together is known.
     max_degree : int, optional
-        Packages that are linked with more than so many others, in either direction and counted before this cut, are
-        left out: hubs such as libc6 say nothing about what a package is for. Kinds of links count together, and each
-        section by itself if sections are tasks.
+        Packages that are linked with more than this number of others, in either direction and counted before this
+        filter, are left out: hubs such as libc6 do not tell what a package is for. Kinds of links count together;
+        if sections are tasks, each is counted separately.
     keep_unlinked : bool
-        Whether packages that have no link (of any kind) after these cuts are kept. They are left out by default: most
-        lost their links to the cuts, so that their having none is no evidence, and nothing can be scored on them.
+        Whether packages without a link (of any kind) after these filters are kept. By default they are left out: most
+        lost their links to the filters, and no AUC is defined for them.
     min_links : int
-        Tasks of fewer links are left out, or refused if their section was asked for by name.
+        Tasks with fewer links are left out, or refused if `sections` names them.
     min_df, max_df
-        Words are kept that stand in at least so many packages, and at most in this share of them; counted over the
-        packages of all tasks together. Common English words are left out.
+        Words of fewer than `min_df` packages, or of more than the share `max_df` of them, are left out, over all tasks;
+        so are common English words.
     skip_bad : bool
         Whether bad lines are skipped, with a warning, instead of failing the import.
     report : callable, optional
-        Told now and then how far the import is.
+        Called now and then with the number of stanzas done.
 
     Returns
     -------
@@ -122,7 +127,7 @@ def read_debian(
     index = _read_packages(as_paths(packages, "packages"), kinds, problems, report)
     problems.check()
 
-    # 1. Packages and links of every task, after the cuts.
+    # 1. Packages and links of every task, filtered.
     chosen, groups = _group(index, sections, by_section=tasks == "section")
     links = _links(chosen, kinds, across_sources)
     drafts: list[tuple[str, np.ndarray, sparse.csr_array]] = []
@@ -151,8 +156,9 @@ def read_debian(
         report=report,
     )
 
-    # 3. Networks; those over the same packages share their attributes.
+    # 3. Networks; those over the same packages share their features.
     names = np.array([package.name for package in used])
+    tokenizer = Tokenizer(min_df=min_df, max_df=max_df)
     row = np.cumsum(is_used) - 1
     first: dict[int, Network] = {}
     networks = []
@@ -161,12 +167,13 @@ def read_debian(
             networks.append(first[id(own)].with_links(matrix, task))
         else:
             rows = row[own]
-            networks.append(Network(counts[rows], matrix, task, nodes=names[rows], vocabulary=vocabulary))
+            network = Network(counts[rows], matrix, task, nodes=names[rows], vocabulary=vocabulary)
+            networks.append(network.replace(tokenizer=tokenizer))
             first[id(own)] = networks[-1]
     return networks
 
 
-# ---- what was asked for ---------------------------------------------------------------------------------------------
+# ---- arguments -------------------------------------------------------------------------------------------------------
 
 
 def _as_list(names: str | Sequence[str]) -> list[str]:
@@ -187,7 +194,7 @@ def _check_count(name: str, value: int, smallest: int) -> None:
 
 
 def _apt_lists(what: str) -> list[Path]:
-    """Return this machine's own files of a kind; say what to do where there are none, or none that can be read."""
+    """Return this machine's own files of a kind; refuse or warn if there are none."""
     found = sorted(path for path in APT_LISTS.glob(f"*_{what}*") if path.name.endswith((f"_{what}", *_endings(what))))
     if not found and what == "Packages":
         raise FileNotFoundError(
@@ -195,7 +202,7 @@ def _apt_lists(what: str) -> list[Path]:
         )
     if not found:
         warnings.warn(
-            f"{APT_LISTS} holds no {what}, so that packages are described by a line each; fetch it with "
+            f"{APT_LISTS} holds no {what}, so the description of a package is one line only; fetch it with "
             "`apt-get -o Acquire::Languages=en update`, or name one.",
             stacklevel=3,
         )
@@ -229,7 +236,7 @@ class _Stanza:
         self.fields: dict[bytes, tuple[int, list[bytes]]] = {}
 
     def text(self, name: str, problems: Problems) -> str:
-        """Return a field's text, without blanks around it; nothing where it is missing."""
+        """Return the text of a field, stripped; "" if it is missing."""
         line, parts = self.fields.get(name.encode(), (0, []))
         try:
             return b"\n".join(parts).decode("utf-8").strip()
@@ -239,7 +246,7 @@ class _Stanza:
 
 
 def _stanzas(path: Path, wanted: Sequence[str], problems: Problems) -> Iterator[_Stanza]:
-    """Yield the stanzas of a deb822 file; fields that are not wanted are passed over as bytes, which is fast."""
+    """Yield the stanzas of a deb822 file; other fields than those wanted are skipped as bytes, which is fast."""
     _check_compression(path)
     names = frozenset(name.encode() for name in wanted)
     stanza = _Stanza(path)
@@ -254,7 +261,7 @@ def _stanzas(path: Path, wanted: Sequence[str], problems: Problems) -> Iterator[
             if current is not None:
                 current.append(line)
             elif not stanza.line:
-                problems.add(path, number, "continues a field, but no field stands before it")
+                problems.add(path, number, "continues a field, but there is no field before it")
         else:
             name, colon, value = line.partition(b":")
             current = None
@@ -264,7 +271,7 @@ def _stanzas(path: Path, wanted: Sequence[str], problems: Problems) -> Iterator[
                 problems.add(path, number, f"`Field: value` is expected, got {line[:40].decode(errors='replace')!r}")
             elif name in names:
                 if name in stanza.fields:
-                    problems.add(path, number, f"the field {name.decode()} stood before in its stanza")
+                    problems.add(path, number, f"the field {name.decode()} appeared before in its stanza")
                 else:
                     current = [value]
                     stanza.fields[name] = (number, current)
@@ -278,7 +285,7 @@ def _read_packages(
     """Return the packages of all files, each once, in order of appearance."""
     wanted = ["Package", "Version", "Source", "Section", "Description", "Description-md5", *kinds]
     packages: dict[str, _Package] = {}
-    parse = cache(_alternatives)  # most relations stand in many stanzas
+    parse = cache(_alternatives)  # most relations occur in many stanzas
     n_done = 0
     for path in paths:
         for stanza in _stanzas(path, wanted, problems):
@@ -292,6 +299,11 @@ def _read_packages(
                     problems.add(path, stanza.line, reason)
                 continue
             package = _package(name, stanza, kinds, parse, problems)
+            long = [part for part in (name, package.version, package.section) if len(part) > LONGEST_NAME]
+            if long:
+                reason = f"names, versions and sections may have {LONGEST_NAME} characters, got {shown(long[0])}"
+                problems.add(path, stanza.line, reason)
+                continue
             known = packages.get(name)
             if known is None or _version_key(package.version) > _version_key(known.version):
                 packages[name] = package
@@ -327,9 +339,9 @@ def _package(
 
 
 def _alternatives(relation: str) -> tuple[str, ...] | None:
-    """Return the names in `a (>= 1) | b:any [amd64]`, none from a blank; None if something else stands there."""
+    """Return the names in `a (>= 1) | b:any [amd64]`, none if it is blank; None if it cannot be parsed."""
     if not relation.strip():
-        return ()  # behind a comma at the end
+        return ()  # after a comma at the end
     matches = [RELATION.fullmatch(alternative) for alternative in relation.split("|")]
     if not all(matches):
         return None
@@ -337,7 +349,7 @@ def _alternatives(relation: str) -> tuple[str, ...] | None:
 
 
 def _version_key(version: str) -> tuple:
-    """Return what sorts as Debian versions do: digits by value, `~` before the end, letters before other signs."""
+    """Return a key that sorts as Debian versions do: digits by value, `~` before the end, letters before other signs."""
     epoch, _, rest = version.rpartition(":")
     upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "")
     return tuple(_part_key(part) for part in (epoch, upstream, revision))
@@ -353,7 +365,7 @@ def _part_key(part: str) -> list[tuple]:
 
 
 def _translate(packages: Sequence[_Package], paths: Sequence[Path], problems: Problems, report: Report | None) -> None:
-    """Put the long descriptions in place of the first lines; packages without one keep what they have."""
+    """Replace the first lines of descriptions by the long ones; packages without one keep theirs."""
     by_key: dict[str, list[_Package]] = {}
     for package in packages:
         by_key.setdefault(package.description_key, []).append(package)
@@ -384,11 +396,11 @@ def _translate(packages: Sequence[_Package], paths: Sequence[Path], problems: Pr
 def _group(
     packages: list[_Package], sections: list[str] | None, by_section: bool
 ) -> tuple[list[_Package], dict[str, np.ndarray]]:
-    """Return the packages of the sections asked for, and positions among them by task."""
+    """Return the packages of the sections wanted, and positions among them by task."""
     present = sorted({package.section for package in packages})
     for section in sections or ():
         if section not in present:
-            raise ValueError(f"no package is in section {section!r}; the sections are {', '.join(present)}.")
+            raise ValueError(f"no package is in section {section!r}; the sections are {_listed(present)}.")
     ordered = present if sections is None else sections
     chosen = packages if sections is None else [package for package in packages if package.section in set(sections)]
     if not by_section:
@@ -397,8 +409,13 @@ def _group(
     return chosen, {section: np.flatnonzero(section_of == section) for section in ordered}
 
 
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN_SECTIONS} more" if len(names) > SHOWN_SECTIONS else ""
+    return ", ".join(name[:40] if name.isprintable() else shown(name) for name in names[:SHOWN_SECTIONS]) + more
+
+
 def _links(packages: Sequence[_Package], kinds: Sequence[str], across_sources: bool) -> dict[str, sparse.csr_array]:
-    """Return the links among packages by kind, shape (n, n) each; none to itself or to what is no package here."""
+    """Return the links among packages by kind, shape (n, n) each, without self links."""
     position = {package.name: i for i, package in enumerate(packages)}
     links = {}
     for kind in kinds:
@@ -419,7 +436,7 @@ def _together(by_kind: dict[str, sparse.csr_array]) -> sparse.csr_array:
 
 
 def _keep(links: sparse.csr_array, max_degree: int | None, keep_unlinked: bool) -> np.ndarray:
-    """Return a mask of the nodes that are no hubs and, hubs gone, still have a link if they need one."""
+    """Return a mask of the nodes that are no hubs and, unless `keep_unlinked`, have a link to another one."""
     either_way = (links + links.T).astype(np.int64)
     is_kept = np.ones(links.shape[0], dtype=bool)
     if max_degree is not None:
@@ -430,16 +447,16 @@ def _keep(links: sparse.csr_array, max_degree: int | None, keep_unlinked: bool) 
 
 
 def _large_enough(
-    drafts: list[tuple[str, np.ndarray, sparse.csr_array]], asked_for: list[str] | None, min_links: int, n_packages: int
+    drafts: list[tuple[str, np.ndarray, sparse.csr_array]], wanted: list[str] | None, min_links: int, n_packages: int
 ) -> list[tuple[str, np.ndarray, sparse.csr_array]]:
     """Return the tasks that have nodes and enough links."""
     kept = []
     for task, own, matrix in drafts:
         if len(own) and matrix.nnz >= min_links:
             kept.append((task, own, matrix))
-        elif asked_for is not None:
+        elif wanted is not None:
             raise ValueError(
-                f"section {task!r} has {matrix.nnz} links after the cuts, but min_links is {min_links}; leave it out, "
+                f"section {task!r} has {matrix.nnz} links after filtering, but min_links is {min_links}; leave it out, "
                 "or raise max_degree, or allow links within a source (across_sources=False)."
             )
     if not kept:
@@ -451,7 +468,7 @@ def _large_enough(
 
 
 def _name_words(package: _Package) -> set[str]:
-    """Return the words of a package's own names, also without a leading "lib" and digits at the end."""
+    """Return the words of the names of a package, also without a leading "lib" and digits at the end."""
     words = set(WORD.findall(f"{package.name} {package.source}".lower()))
     words |= {word.removeprefix("lib") for word in words}
     return words | {word.rstrip("0123456789") for word in words}

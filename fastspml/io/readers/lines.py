@@ -1,32 +1,41 @@
-"""What all readers of text share: files plain or compressed, lines with their numbers, and bad lines counted."""
+"""Lines of text files: plain or compressed, numbered, with bad lines collected. All readers of text use it."""
 
 from __future__ import annotations
 
 import gzip
+import json
 import lzma
 import math
+import re
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from scipy import sparse
 
-SHOWN_PROBLEMS = 5  # a message names the first few bad lines and counts them all
+from fastspml.io.readers.bounds import LONGEST_LINE, LONGEST_NAME, NAME_ARRAY_BYTES, check_unpacked
+
+SHOWN_PROBLEMS = 5  # a message shows the first few bad lines and counts them all
+SHOWN_CHARACTERS = 40  # of a piece of a file
 BLOCK_BYTES = 2**20  # read at a time
 
+# Control characters and halves of UTF-16 pairs, which neither arrays nor files can store.
+NO_NAME = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
+COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+
 Report = Callable[[str, int, int | None], None]
-"""How a reader tells how far it is: what it is doing, how much is done, and of how much (None if unknown)."""
+"""Called by a reader to report progress: what it is doing, how much is done, and of how much (None if unknown)."""
 
-
-Row = tuple[list[int], list[float]]
-"""The columns and the numbers of a sparse row of attributes."""
+Row = tuple[np.ndarray, np.ndarray]
+"""The columns and the values of a sparse row of features."""
 
 
 class Problems:
-    """Bad lines of an import: collected, and an error at the end unless they are to be skipped."""
+    """Bad lines of an import: collected, then refused or, with `skip_bad`, skipped with a warning."""
 
     def __init__(self, skip_bad: bool = False) -> None:
         self.skip_bad = skip_bad
@@ -34,25 +43,25 @@ class Problems:
         self.first: list[str] = []
 
     def add(self, path: str | Path, line: int | None, reason: str) -> None:
-        """Note that something, a line if its number is given, could not be read."""
+        """Record that a line, or the file if no number is given, could not be read."""
         self.n_bad += 1
         if len(self.first) < SHOWN_PROBLEMS:
             where = Path(path).name if line is None else f"{Path(path).name}, line {line}"
             self.first.append(f"{where}: {reason}")
 
     def check(self) -> None:
-        """Raise ValueError if anything was bad and it is not to be skipped."""
+        """Raise ValueError if there are bad lines and they are not skipped."""
         if self.n_bad and not self.skip_bad:
             raise ValueError(f"{self.summary()}; correct the file, or skip bad lines with skip_bad=True (--skip-bad).")
 
     def finish(self) -> None:
-        """Raise ValueError if anything was bad, or warn of what was skipped."""
+        """Raise ValueError if there are bad lines, or warn of those that were skipped."""
         self.check()
         if self.n_bad:
             warnings.warn(f"skipped {self.summary()}.", stacklevel=3)
 
     def summary(self) -> str:
-        """Say how many lines were bad, and which ones came first."""
+        """Return the number of bad lines, and the first of them."""
         plural = "" if self.n_bad == 1 else "s"
         more = f"; and {self.n_bad - len(self.first)} more" if self.n_bad > len(self.first) else ""
         return f"{self.n_bad} bad line{plural}: {'; '.join(self.first)}{more}"
@@ -63,17 +72,22 @@ def open_text(path: str | Path) -> IO[bytes]:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not a file.")
-    opener = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
+    opener = COMPRESSED.get(path.suffix, open)
     return opener(path, "rb")  # type: ignore[operator, return-value]
 
 
 def numbered_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
     """Yield the number and the bytes of each line, without the LF at its end."""
-    number, rest = 1, b""
+    number, rest, n_bytes = 1, b"", 0
     try:
         with open_text(path) as file:
-            # Blocks cut up here, larger ones for long lines: line by line, a compressed file takes three times as long.
+            # Blocks are split here, larger ones for long lines: reading a compressed file by lines is 3 times slower.
             while block := file.read(max(BLOCK_BYTES, len(rest))):
+                n_bytes += len(block)
+                if Path(path).suffix in COMPRESSED:
+                    check_unpacked(path, n_bytes, "unpack it first if you trust it")
+                if len(rest) > LONGEST_LINE:
+                    raise ValueError(f"{Path(path).name}, line {number}: is longer than {LONGEST_LINE / 1e6:.0f} MB.")
                 lines = (rest + block).split(b"\n")
                 rest = lines.pop()
                 yield from enumerate(lines, start=number)
@@ -89,7 +103,7 @@ def numbered_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
 def numbered_lines(path: str | Path, problems: Problems, keep_empty: bool = False) -> Iterator[tuple[int, str]]:
     """Yield the number and the text of each line; LF or CRLF; lines that are not UTF-8 are bad.
 
-    Lines without text are passed over, unless `keep_empty`: in some formats they mean something.
+    Blank lines are skipped, unless `keep_empty`: in some formats they mean something.
     """
     for number, line in numbered_bytes(path):
         try:
@@ -98,7 +112,7 @@ def numbered_lines(path: str | Path, problems: Problems, keep_empty: bool = Fals
             problems.add(path, number, f"is not UTF-8 text (byte {error.start})")
             continue
         if number == 1:
-            text = text.removeprefix("\ufeff")  # the mark that some editors put before UTF-8
+            text = text.removeprefix("\ufeff")  # a byte order mark, which some editors write
         if keep_empty or text.strip():
             yield number, text
 
@@ -114,37 +128,37 @@ def as_paths(paths: str | Path | Iterable[str | Path], what: str) -> list[Path]:
 
 
 def parse_row(values: Sequence[str]) -> Row:
-    """Return the columns and the numbers of a row of attributes written out in full, most of them "0"."""
-    columns = [column for column, value in enumerate(values) if value != "0"]
-    numbers = []
-    for column in columns:
+    """Return the columns and the values of a row that is written in full, most of it "0"."""
+    columns = np.array([column for column, value in enumerate(values) if value != "0"], dtype=np.int32)
+    numbers = np.empty(len(columns))
+    for place, column in enumerate(columns.tolist()):
         try:
             number = float(values[column])
         except ValueError:
             number = math.nan
         if not math.isfinite(number):
-            raise ValueError(f"attribute {column + 1} must be a number, got {values[column]!r}")
-        numbers.append(number)
+            raise ValueError(f"feature {column + 1} must be a number, got {shown(values[column])}")
+        numbers[place] = number
     return columns, numbers
 
 
 def rows_to_csr(rows: Sequence[Row], n_columns: int) -> sparse.csr_array:
     """Stack rows into a matrix."""
     indptr = np.cumsum([0, *(len(columns) for columns, _ in rows)])
-    indices = np.array([column for columns, _ in rows for column in columns], dtype=np.int64)
-    data = np.array([number for _, numbers in rows for number in numbers], dtype=np.float64)
+    indices = np.concatenate([np.zeros(0, np.int64), *(columns for columns, _ in rows)])
+    data = np.concatenate([np.zeros(0), *(numbers for _, numbers in rows)])
     return sparse.csr_array((as_counts(data), indices, indptr), shape=(len(rows), n_columns))
 
 
 def as_counts(values: np.ndarray) -> np.ndarray:
-    """Return floats that are all whole numbers as integers, which Network keeps in half the memory."""
+    """Return floats that are all whole numbers as integers, which a Network stores in half the memory."""
     if values.dtype.kind == "f" and bool((np.abs(values) < 2**53).all()) and bool((values == np.rint(values)).all()):
         return values.astype(np.int64)
     return values
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """Return the names with " (2)", " (3)" and so on behind those that stood before."""
+    """Return the names with " (2)", " (3)" and so on appended to those that appeared before."""
     taken, next_number = set(names), dict.fromkeys(names, 1)
     distinct = []
     for name in names:
@@ -156,3 +170,39 @@ def distinct_names(names: Sequence[str]) -> list[str]:
         taken.add(unique)
         distinct.append(unique)
     return distinct
+
+
+def as_names(names: Sequence[str], path: str | Path) -> np.ndarray:
+    """Return names as an array; refuse what would need too much memory, since the longest name sets the width."""
+    width = max(map(len, names), default=0)
+    if 4 * width * len(names) > NAME_ARRAY_BYTES:
+        raise ValueError(
+            f"{Path(path).name} has {len(names)} names, the longest of {width} characters; an array of them needs more "
+            f"than {NAME_ARRAY_BYTES / 1e9:.0f} GB. Shorten the longest names."
+        )
+    return np.array(names, dtype=str)
+
+
+def check_name(name: str, noun: str) -> None:
+    """Refuse what cannot be the name of a node, a task or a feature."""
+    if not name:
+        raise ValueError(f"the {noun} has no name")
+    if len(name) > LONGEST_NAME:
+        raise ValueError(f"{shown(name)} has {len(name)} characters; the name of a {noun} may have {LONGEST_NAME}")
+    if NO_NAME.search(name):
+        raise ValueError(f"{shown(name)} contains a control character; it cannot be the name of a {noun}")
+
+
+def parse_json(line: str) -> Any:
+    """Return the value of a line of JSON."""
+    try:
+        return json.loads(line)
+    except RecursionError:
+        raise ValueError("is not JSON that can be read (nested too deeply)") from None
+    except ValueError as error:
+        raise ValueError(f"is not JSON ({str(error).partition(';')[0]})") from None
+
+
+def shown(text: str) -> str:
+    """Return what a message shows of a piece of a file: quoted, escaped, and cut if it is long."""
+    return repr(text) if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]!r}..."

@@ -1,4 +1,4 @@
-"""Reader of LINQS' citation networks (Cora, CiteSeer, WebKB): a .content and a .cites file are a task."""
+"""LINQS citation networks (Cora, CiteSeer, WebKB): a .content and a .cites file are a task."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from fastspml.io.readers.lines import Problems, Row, as_paths, distinct_names, numbered_lines, parse_row, rows_to_csr
+from fastspml.io.readers.lines import (
+    Problems,
+    Row,
+    as_names,
+    as_paths,
+    check_name,
+    distinct_names,
+    numbered_lines,
+    parse_row,
+    rows_to_csr,
+    shown,
+)
 from fastspml.network import Network
 
 
@@ -24,25 +35,25 @@ def read_linqs(
     Parameters
     ----------
     contents : path, or several
-        Files with a line per paper: id, attributes (0 and 1, or counts), label; separated by tabs or by spaces.
+        Files with a line per paper: id, features (0 and 1, or counts), label; separated by tabs or by spaces.
     cites : path, or several, optional
         A file for each of ``contents`` with a line per citation: the id of the cited paper, then of the citing one.
-        By default the file that stands beside, ``cora.cites`` for ``cora.content``.
+        By default the file in the same folder, ``cora.cites`` for ``cora.content``.
     skip_bad : bool
-        Leave bad lines out, with a warning that counts them, instead of refusing the files.
+        Whether bad lines are skipped, with a warning, instead of failing the import.
 
     Returns
     -------
     list of Network
-        In the order of the files and named after them without suffix. Links run from the citing to the cited paper;
-        nodes are named by their ids; attributes have no names; labels are not kept.
+        In the order of the files and named after them without suffix. Links are from the citing to the cited paper;
+        nodes are named by their ids; features have no names; labels are not kept.
 
     Raises
     ------
     FileNotFoundError
         If a file is missing.
     ValueError
-        If lines are bad and are not to be skipped, or the files have different numbers of attributes.
+        If lines are bad and not skipped, or the files have different numbers of features.
     """
     content_files = as_paths(contents, "contents")
     cites_files = [_beside(path) for path in content_files] if cites is None else as_paths(cites, "cites")
@@ -57,14 +68,14 @@ def read_linqs(
     for path, of in zip(content_files, papers, strict=True):
         if of.features.shape[1] != papers[0].features.shape[1]:
             raise ValueError(
-                f"{content_files[0].name} has {papers[0].features.shape[1]} attributes a line and {path.name} has "
+                f"{content_files[0].name} has {papers[0].features.shape[1]} features per line and {path.name} has "
                 f"{of.features.shape[1]}; files read together must be over one vocabulary."
             )
     problems.finish()
     names = distinct_names([path.name.partition(".content")[0] or path.name for path in content_files])
     return [
-        Network.from_edges(of.features, edges, directed=True, name=name, nodes=np.array(list(of.positions)))
-        for of, edges, name in zip(papers, links, names, strict=True)
+        Network.from_edges(of.features, edges, directed=True, name=name, nodes=as_names(list(of.positions), path))
+        for of, edges, name, path in zip(papers, links, names, content_files, strict=True)
     ]
 
 
@@ -73,7 +84,7 @@ class Papers(NamedTuple):
 
     positions: dict[str, int]
     features: sparse.csr_array
-    dropped: set[str]  # named in a bad line: reported there, not again wherever they are cited
+    dropped: set[str]  # of bad lines: reported there, not again where they are cited
 
 
 def _beside(path: Path) -> Path:
@@ -86,25 +97,26 @@ def _beside(path: Path) -> Path:
 
 
 def _read_papers(path: Path, problems: Problems) -> Papers:
-    """Return papers and their attributes: lines "id value value ... label"."""
+    """Return papers and their features: lines "id value value ... label"."""
     lines: list[tuple[int, str, int, Row | str]] = []  # number, paper, fields, and the row or what is wrong with it
     for line, text in numbered_lines(path, problems):
         paper, *values = _fields(text)
         try:
+            check_name(paper, "paper")
             lines.append((line, paper, len(values) + 1, parse_row(values[:-1])))
         except ValueError as error:
             lines.append((line, paper, len(values) + 1, str(error)))
 
-    # One line may be bad, and it may be the first: most lines decide how many attributes there are.
+    # The first line may be the bad one: the majority of the lines decides the number of features.
     n_fields = max(3, Counter(n_fields for _, _, n_fields, _ in lines).most_common(1)[0][0]) if lines else 3
     positions: dict[str, int] = {}
     rows: list[Row] = []
     dropped: set[str] = set()
     for line, paper, n_found, row in lines:
         if paper in positions:
-            problems.add(path, line, f"paper {paper!r} stood before")
+            problems.add(path, line, f"paper {shown(paper)} appeared before")
         elif n_found != n_fields:
-            problems.add(path, line, f"expected {n_fields} fields (id, attributes, label), got {n_found}")
+            problems.add(path, line, f"expected {n_fields} fields (id, features, label), got {n_found}")
             dropped.add(paper)
         elif isinstance(row, str):
             problems.add(path, line, row)
@@ -114,7 +126,7 @@ def _read_papers(path: Path, problems: Problems) -> Papers:
             rows.append(row)
     if not rows:
         problems.check()
-        raise ValueError(f"{path.name} has no good line; expected an id, attributes and a label in each.")
+        raise ValueError(f"{path.name} has no good line; expected an id, features and a label in each.")
     return Papers(positions, rows_to_csr(rows, n_fields - 2), dropped)
 
 
@@ -130,7 +142,7 @@ def _read_links(path: Path, papers: Papers, problems: Problems) -> np.ndarray:
         if cited is None or citing is None:
             unknown = [paper for paper in fields if paper not in papers.positions and paper not in papers.dropped]
             if unknown:
-                problems.add(path, line, f"names paper {unknown[0]!r}, which the .content file does not have")
+                problems.add(path, line, f"names paper {shown(unknown[0])}, which the .content file does not have")
             continue
         edges.append((citing, cited))
     return np.array(edges, dtype=np.int64).reshape(-1, 2)

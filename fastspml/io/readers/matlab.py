@@ -1,4 +1,4 @@
-"""Reader of MATLAB files: X (attributes), A (links) and names, as in the paper's Wikipedia areas; a file is a task."""
+"""MATLAB files with X (features), A (links) and names, as in the paper's Wikipedia areas; a file is a task."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import math
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from fastspml.io.readers.lines import as_counts, as_paths, distinct_names
+from fastspml.io.readers.bounds import MOST_CELLS, TooLargeError, check_unpacked
+from fastspml.io.readers.lines import as_counts, as_names, as_paths, distinct_names
+from fastspml.io.readers.npy import ITEM_BYTES
 from fastspml.network import Network
 from fastspml.sparse.csr import check_csr
 
 NAMES = "a cell array of strings or a character matrix, one name per node"
+ADVICE = "in MATLAB, make X and A sparse before saving them, or save them with -v6, without compression"
 
 
 def read_matlab(paths: str | Path | Iterable[str | Path]) -> list[Network]:
@@ -25,23 +29,23 @@ def read_matlab(paths: str | Path | Iterable[str | Path]) -> list[Network]:
     Parameters
     ----------
     paths : path, or several
-        Files that hold ``X``, nodes x words, and ``A``, nodes x nodes, sparse or full; ``names``, a cell array of
-        strings or a character matrix with one name per node, may be left out. MATLAB writes such files with
+        Files that hold ``X``, nodes x features, and ``A``, nodes x nodes, sparse or full; ``names``, a cell array of
+        strings or a character matrix with one name per node, is optional. MATLAB writes such files with
         ``save(file, '-v7', 'X', 'A', 'names')``, SciPy with ``scipy.io.savemat``.
 
     Returns
     -------
     list of Network
         In the order of the files and named after them without suffix. Links keep their direction: row to column.
-        Words have no names. Nodes of several files that carry the same name are taken for the same node.
+        Features have no names. Nodes of several files that have the same name are the same node.
 
     Raises
     ------
     FileNotFoundError
         If a file does not exist.
     ValueError
-        If a file is damaged, is no MATLAB 5 file, lacks X or A, names two nodes alike, or has another number of words
-        than the first one.
+        If a file is damaged, is no MATLAB 5 file, lacks X or A, gives two nodes the same name, or has another number of
+        features than the first one.
     """
     files = as_paths(paths, "paths")
     names = distinct_names([path.stem for path in files])
@@ -49,7 +53,7 @@ def read_matlab(paths: str | Path | Iterable[str | Path]) -> list[Network]:
     for path, network in zip(files, networks, strict=True):
         if network.n_features != networks[0].n_features:
             raise ValueError(
-                f"{files[0].name} has {networks[0].n_features} words and {path.name} has {network.n_features}; "
+                f"{files[0].name} has {networks[0].n_features} features and {path.name} has {network.n_features}; "
                 "files read together must be over one vocabulary (the columns of X)."
             )
     return networks
@@ -57,7 +61,7 @@ def read_matlab(paths: str | Path | Iterable[str | Path]) -> list[Network]:
 
 def _read_file(path: Path, name: str) -> Network:
     variables = _load(path)
-    features = _matrix(path, variables, "X", "the attributes, nodes x words")
+    features = _matrix(path, variables, "X", "the features, nodes x features")
     links = _matrix(path, variables, "A", "the links, nodes x nodes")
     if links.shape != (features.shape[0], features.shape[0]):
         raise ValueError(
@@ -70,7 +74,7 @@ def _read_file(path: Path, name: str) -> Network:
     if "names" in variables and not isinstance(nodes, list):
         raise ValueError(f"{path.name}: names must be {NAMES}.")
     try:
-        return Network(features, links, name=name, nodes=nodes)
+        return Network(features, links, name=name, nodes=None if nodes is None else as_names(nodes, path))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path.name}: {error}") from None
 
@@ -86,9 +90,10 @@ def _matrix(path: Path, variables: dict[str, Any], variable: str, meaning: str) 
 
 
 # ---- MATLAB 5 files -------------------------------------------------------------------------------------------------
-# SciPy's reader ends the process on some damaged files. Here every length is held against what is there.
+# SciPy's reader crashes the process on some damaged files, and starting another process for every file takes longer
+# than all of this. Here every length is checked against the bytes that are there.
 
-HEADER_BYTES = 128  # 124 of text, 2 of version, 2 that tell the byte order
+HEADER_BYTES = 128  # 124 of text, 2 of version, 2 for the byte order
 HDF5_VERSION = 2  # MATLAB 7.3 writes the same header before an HDF5 file
 
 UINT8, MATRIX, COMPRESSED = 2, 14, 15  # kinds of element; the last two hold other elements
@@ -100,7 +105,7 @@ FULL_CLASSES = range(6, 16)  # double, single, and whole numbers of 8 to 64 bits
 OPAQUE_CLASSES = (16, 17)  # functions and the like, built otherwise
 IS_LOGICAL, IS_COMPLEX = 0x0200, 0x0800  # bits of the flags
 
-PADDING_BYTES = 64  # more than any writer leaves behind a compressed matrix
+PADDING_BYTES = 64  # more than any writer appends to a compressed matrix
 
 
 Element = tuple[int, memoryview]  # kind and content
@@ -117,7 +122,7 @@ class Variable(NamedTuple):
 
 
 def _load(path: Path) -> dict[str, Any]:
-    """Return X, A and names of a file, as far as it has them: arrays, lists of strings, None for anything else."""
+    """Return X, A and names of a file, if it has them: arrays, lists of strings, None for anything else."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not a file.")
     content = path.read_bytes()
@@ -127,15 +132,22 @@ def _load(path: Path) -> dict[str, Any]:
     if struct.unpack_from(order + "H", content, 124)[0] >> 8 == HDF5_VERSION:
         raise ValueError(f"{path.name} is a MATLAB 7.3 file; in MATLAB, write it with save(file, '-v7', ...).")
     variables = {}
+    n_bytes = 0
     try:
         for kind, payload in _elements(memoryview(content)[HEADER_BYTES:], order):
             if kind == COMPRESSED:
-                kind, payload = next(_elements(_inflate(payload, order), order))
+                size = _inflated_size(payload, order)
+                n_bytes += size
+                check_unpacked(path, n_bytes, ADVICE)
+                kind, payload = next(_elements(_inflate(payload, size), order))
             if kind != MATRIX:
                 raise ValueError(f"it has an element of kind {kind} where a variable should be")
             variable = _open_matrix(payload, order)
             if variable.name in ("X", "A", "names"):
+                check_unpacked(path, ITEM_BYTES * sum(_n_items(element) for element in variable.content), ADVICE)
                 variables[variable.name] = _read_variable(variable, order)
+    except TooLargeError:
+        raise
     except (ValueError, zlib.error) as error:
         reason = str(error).rstrip(".")
         raise ValueError(f"{path.name} is damaged or cut short ({reason}); fetch or write it again.") from None
@@ -143,14 +155,14 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _elements(buffer: memoryview, order: str) -> Iterator[Element]:
-    """Yield kind and content of the elements that stand one behind the other in a buffer."""
+    """Yield kind and content of the elements in a buffer, one after the other."""
     start = 0
     while start < len(buffer):
         if start + 8 > len(buffer):
             raise ValueError("it ends inside an element")
         kind, size = struct.unpack_from(order + "II", buffer, start)
         begin = start + 8
-        if kind >> 16:  # up to four bytes stand in the tag itself
+        if kind >> 16:  # up to four bytes are in the tag itself
             kind, size, begin = kind & 0xFFFF, kind >> 16, start + 4
             if size > 4:
                 raise ValueError("an element has an impossible size")
@@ -160,22 +172,34 @@ def _elements(buffer: memoryview, order: str) -> Iterator[Element]:
         start = begin + size if kind == COMPRESSED else begin + size + -(begin + size) % 8
 
 
-def _inflate(payload: memoryview, order: str) -> memoryview:
-    """Return the one element inside a compressed one; its own tag limits how much is unpacked."""
-    stream = zlib.decompressobj()
-    tag = stream.decompress(payload, 8)
+def _inflated_size(payload: memoryview, order: str) -> int:
+    """Return the size of the one element inside a compressed one, from its tag."""
+    tag = zlib.decompressobj().decompress(payload, 8)
     if len(tag) < 8:
         raise ValueError("it ends inside a compressed element")
-    size = struct.unpack(order + "II", tag)[1]
-    body = stream.decompress(stream.unconsumed_tail, size + PADDING_BYTES)
-    if len(body) < size or not stream.eof:
+    return struct.unpack(order + "II", tag)[1]
+
+
+def _inflate(payload: memoryview, size: int) -> memoryview:
+    """Return the one element inside a compressed one, of that size without its tag."""
+    stream = zlib.decompressobj()
+    content = stream.decompress(payload, 8 + size + PADDING_BYTES)
+    if len(content) < 8 + size or not stream.eof:
         raise ValueError("it ends inside a compressed element")
-    return memoryview(tag + body[:size])
+    return memoryview(content)[: 8 + size]
+
+
+def _n_items(element: Element) -> int:
+    """Return the number of numbers in an element."""
+    kind, payload = element
+    return len(payload) // np.dtype(NUMBER_TYPES.get(kind, "f8")).itemsize
 
 
 def _open_matrix(payload: memoryview, order: str) -> Variable:
-    """Return the head of a matrix (flags, dimensions, name) and the elements behind it."""
-    parts = list(_elements(payload, order))
+    """Return the head of a matrix (flags, dimensions, name) and the elements after it."""
+    parts = list(islice(_elements(payload, order), MOST_CELLS + 4))
+    if len(parts) == MOST_CELLS + 4:
+        raise ValueError(f"a variable has more than {MOST_CELLS} cells")
     if not parts:  # an empty cell
         return Variable("", CHAR, 0, (0, 0), [(UINT8, payload)])
     flags = _numbers(parts[0], order)
@@ -237,7 +261,7 @@ def _read_full(variable: Variable, order: str) -> np.ndarray:
 
 
 def _read_text(variable: Variable, order: str) -> list[str]:
-    """Return the rows of a character matrix, without the blanks that fill them up."""
+    """Return the rows of a character matrix, without the spaces that pad them."""
     if len(variable.content) != 1 or len(variable.shape) != 2:
         raise ValueError("a string lacks its characters")
     kind, payload = variable.content[0]
@@ -272,8 +296,8 @@ def _numbers(element: Element, order: str) -> np.ndarray:
     """Return the numbers of an element in the machine's own byte order."""
     kind, payload = element
     if kind not in NUMBER_TYPES:
-        raise ValueError(f"an element of kind {kind} stands where numbers should be")
+        raise ValueError(f"an element of kind {kind} is found where numbers should be")
     dtype = np.dtype(order + NUMBER_TYPES[kind])
     if len(payload) % dtype.itemsize:
         raise ValueError("an element of numbers ends inside a number")
-    return np.frombuffer(payload, dtype).astype(dtype.newbyteorder("="))
+    return np.frombuffer(payload, dtype).astype(dtype.newbyteorder("="), copy=False)

@@ -1,93 +1,211 @@
-"""Reader of .npz files that hold a network as plain arrays without pickles; tasks by label or relation where asked."""
+"""Networks in .npz files: plain arrays without pickles, this project's layout and those of other projects."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 from scipy import sparse
 
+from fastspml.io.readers.bounds import TooLargeError, check_unpacked
 from fastspml.io.readers.lines import as_counts, distinct_names
+from fastspml.io.readers.npy import ADVICE, ITEM_BYTES, read_array, reason
 from fastspml.network import Network
 from fastspml.sparse.csr import check_csr, csr_from_parts
 
 NEEDED = ("src", "dst", "X_indptr", "X_indices", "X_data", "shape")
 OPTIONAL = ("label", "class_names", "relation", "relation_names", "node_names", "attr_names")
 
+# scipy.sparse.save_npz writes one matrix; its arrays by format.
+SCIPY_PARTS = {
+    "csr": ("data", "indices", "indptr"),
+    "csc": ("data", "indices", "indptr"),
+    "coo": ("data", "row", "col"),
+}
 
-def read_npz(path: str | Path, tasks: str | None = None) -> list[Network]:
-    """Read a network from plain NumPy arrays, whole or cut into tasks.
+# Graph2Gauss and the benchmark of Shchur et al. store two CSR matrices under prefixes.
+PREFIXED = tuple(f"{prefix}_{part}" for prefix in ("adj", "attr") for part in ("data", "indices", "indptr", "shape"))
+
+Arrays = dict[str, np.ndarray]
+
+
+def read_npz(path: str | Path, tasks: str | None = None, links: str | Path | None = None) -> list[Network]:
+    """Read a network from plain NumPy arrays, as one network or several tasks.
 
     Parameters
     ----------
     path : path
-        Holds links as node positions ``src`` and ``dst``, attributes as the CSR arrays ``X_indptr``, ``X_indices``
-        and ``X_data`` with their ``shape``, and as far as they are known ``node_names``, ``attr_names``, ``label``
-        (one a node) with ``class_names``, and ``relation`` (one a link) with ``relation_names``.
-        Files with Python objects inside are refused.
+        In one of three layouts; files with Python objects inside are refused.
+
+        Links as node positions ``src`` and ``dst``, features as the CSR arrays ``X_indptr``, ``X_indices`` and
+        ``X_data`` with their ``shape`` and, optionally, ``node_names``, ``attr_names``, ``label`` (one per node) with
+        ``class_names``, and ``relation`` (one per link) with ``relation_names``.
+
+        Two CSR matrices, ``adj_data``, ``adj_indices``, ``adj_indptr``, ``adj_shape`` and the same with ``attr_``, and
+        optionally ``labels``, ``class_names``, ``node_names`` and ``attr_names``, as in the data of Graph2Gauss.
+
+        A matrix of features, written by ``scipy.sparse.save_npz``; `links` then names the file of the links.
     tasks : {None, "label", "relation"}
         None gives one network, named after the file. "label" gives a task per label: its nodes and the links among
         them; labels without such a link are left out. "relation" gives a task per kind of link, all over
-        the same nodes and attributes.
+        the same nodes and features.
+    links : path, optional
+        An adjacency matrix, written by ``scipy.sparse.save_npz``.
 
     Returns
     -------
     list of Network
-        Tasks in the order of the label or relation, under its name if there is one. Links keep their direction.
+        Tasks in the order of the label or relation, with its name if there is one. Links keep their direction.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is damaged, lacks an array, or holds arrays that do not fit together.
+        If it is damaged, lacks an array, or holds inconsistent arrays.
     """
     if tasks not in (None, "label", "relation"):
         raise ValueError(f'tasks must be None, "label" or "relation", got {tasks!r}.')
     path = Path(path)
     arrays = _load(path)
     try:
+        if "format" in arrays:
+            arrays = _from_scipy(path, arrays, None if links is None else Path(links))
+        elif links is not None:
+            raise ValueError("it holds links already; leave links out.")
+        elif "adj_data" in arrays:
+            arrays = _from_prefixed(arrays)
         if tasks == "relation":
             return _by_relation(path, arrays)
         network = _network(path, arrays, _edges(arrays))
         return [network] if tasks is None else _by_label(network, arrays)
+    except TooLargeError:
+        raise
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path.name}: {error}") from None
 
 
-def _load(path: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of a file that have a meaning here."""
+def _load(path: Path) -> Arrays:
+    """Return the arrays of a file that belong to its layout."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not a file.")
-    with path.open("rb") as file:  # NumPy would leave a damaged file open
-        try:
-            archive = np.load(file, allow_pickle=False)
-        except Exception as error:  # zip and NumPy meet damage with errors of many kinds
-            raise ValueError(f"{path.name} is not an .npz file, or damaged ({_reason(error)}).") from None
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ValueError(f"{path.name} holds a single array; an .npz file with {', '.join(NEEDED)} is needed.")
-        missing = [name for name in NEEDED if name not in archive.files]
+    try:
+        archive = ZipFile(path)
+    except Exception as error:
+        if path.open("rb").read(6) == b"\x93NUMPY":
+            raise ValueError(
+                f"{path.name} holds a single array; a .npz file with {', '.join(NEEDED)} is needed."
+            ) from None
+        raise ValueError(f"{path.name} is not a .npz file, or damaged ({reason(error)}).") from None
+    with archive:
+        members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
+        check_unpacked(path, sum(archive.getinfo(name).file_size for name in members.values()), ADVICE)
+        needed, optional = _layout(members)
+        missing = [name for name in needed if name not in members]
         if missing:
-            raise ValueError(f"{path.name} has no {', '.join(missing)}; it must hold {', '.join(NEEDED)}.")
+            raise ValueError(f"{path.name} has no {', '.join(missing)}; it must hold {', '.join(needed)}.")
         arrays = {}
-        for name in (name for name in (*NEEDED, *OPTIONAL) if name in archive.files):
+        for name in (*needed, *(name for name in optional if name in members)):
+            info = archive.getinfo(members[name])
             try:
-                arrays[name] = archive[name]
-            except Exception as error:
-                raise ValueError(f"{path.name}: {name} cannot be read ({_reason(error)}).") from None
-            if not isinstance(arrays[name], np.ndarray):  # NumPy hands out the bytes of what is none
-                raise ValueError(f"{path.name}: {name} is not a NumPy array.")
+                with archive.open(info) as member:
+                    arrays[name] = read_array(member, info.file_size, path)  # type: ignore[arg-type]
+            except TooLargeError:
+                raise
+            except Exception as error:  # zip and NumPy raise errors of many kinds
+                raise ValueError(f"{path.name}: {name} cannot be read ({reason(error)}).") from None
     return arrays
 
 
-def _reason(error: Exception) -> str:
-    text = str(error).strip().partition("\n")[0]
-    if "pickle" in text:
-        return "it holds Python objects, which are never loaded; write plain numbers and strings"
-    return text.rstrip(".") or type(error).__name__
+def _layout(members: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the arrays that a file must have, and those that it may have."""
+    if "format" in members and "data" in members:
+        return ("format", "shape", "data"), ("indices", "indptr", "row", "col")
+    if "adj_data" in members:
+        return PREFIXED, ("labels", "class_names", "node_names", "attr_names")
+    return NEEDED, OPTIONAL
 
 
-def _network(path: Path, arrays: dict[str, np.ndarray], edges: np.ndarray) -> Network:
+def _from_scipy(path: Path, arrays: Arrays, links: Path | None) -> Arrays:
+    """Return this project's arrays from a matrix of features and one of links."""
+    if links is None:
+        raise ValueError("it holds one matrix of SciPy, taken as features; name the file of the links (links=...).")
+    other = _load(links)
+    if "format" not in other:
+        raise ValueError(f"{links.name} does not hold a matrix of SciPy (scipy.sparse.save_npz).")
+    return _joined(_matrix(arrays, path), _matrix(other, links))
+
+
+def _from_prefixed(arrays: Arrays) -> Arrays:
+    """Return this project's arrays from two CSR matrices under prefixes."""
+    features, adjacency = (
+        _compressed({part: arrays[f"{prefix}_{part}"] for part in ("data", "indices", "indptr", "shape")}, "csr")
+        for prefix in ("attr", "adj")
+    )
+    names = {"label": "labels", "class_names": "class_names", "node_names": "node_names", "attr_names": "attr_names"}
+    return _joined(features, adjacency) | {name: arrays[key] for name, key in names.items() if key in arrays}
+
+
+def _joined(features: sparse.csr_array, adjacency: sparse.csr_array) -> Arrays:
+    if adjacency.shape != (features.shape[0], features.shape[0]):
+        rows, columns = adjacency.shape
+        raise ValueError(
+            f"features have {features.shape[0]} rows but links are {rows} x {columns}; both must describe the same nodes."
+        )
+    if (adjacency.data < 0).any():
+        raise ValueError("links have negative entries; use 0 for no link and 1 for a link.")
+    if not np.isin(adjacency.data, (0, 1)).all():
+        warnings.warn("weights of the links are ignored: any nonzero entry is a link.", stacklevel=4)
+    is_link = adjacency.data != 0
+    return {
+        "src": np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))[is_link],
+        "dst": adjacency.indices[is_link],
+        "X_indptr": features.indptr,
+        "X_indices": features.indices,
+        "X_data": features.data,
+        "shape": np.array(features.shape),
+    }
+
+
+def _matrix(arrays: Arrays, path: Path) -> sparse.csr_array:
+    """Return a matrix that `scipy.sparse.save_npz` has written."""
+    form = arrays["format"].item() if arrays["format"].ndim == 0 else b""
+    form = form.decode("ascii", "replace") if isinstance(form, bytes) else str(form)
+    if form not in SCIPY_PARTS:
+        raise ValueError(f"{path.name} has a matrix in format {form!r:.20}; {', '.join(SCIPY_PARTS)} can be read.")
+    missing = [name for name in SCIPY_PARTS[form] if name not in arrays]
+    if missing:
+        raise ValueError(f"{path.name} has no {', '.join(missing)}, which its format {form} needs.")
+    check_unpacked(path, ITEM_BYTES * sum(_shape(arrays)), ADVICE)
+    if form != "coo":
+        return _compressed(arrays, form)
+    rows, columns = _vector(arrays, "row", "iu"), _vector(arrays, "col", "iu")
+    return sparse.csr_array(sparse.coo_array((_vector(arrays, "data", "biuf"), (rows, columns)), shape=_shape(arrays)))
+
+
+def _compressed(arrays: Arrays, form: str) -> sparse.csr_array:
+    """Return a CSR matrix from the parts of a CSR or CSC one."""
+    shape = _shape(arrays)
+    indptr, indices = (_vector(arrays, name, "iu").astype(np.int64) for name in ("indptr", "indices"))
+    data = _vector(arrays, "data", "biuf")
+    major, minor = shape if form == "csr" else shape[::-1]
+    check_csr(indptr, indices, len(data), major, minor, "a matrix")
+    make = sparse.csr_array if form == "csr" else sparse.csc_array
+    return sparse.csr_array(make((data[: indptr[-1]], indices[: indptr[-1]], indptr), shape=shape))
+
+
+def _shape(arrays: Arrays) -> tuple[int, int]:
+    shape = _vector(arrays, "shape", "iu")
+    if len(shape) != 2 or shape.min() < 0:
+        raise ValueError(f"shape must be the numbers of nodes and of features, got {shape.tolist()!r:.60}.")
+    n_rows, n_columns = shape.tolist()
+    return n_rows, n_columns
+
+
+def _network(path: Path, arrays: Arrays, edges: np.ndarray) -> Network:
     return Network.from_edges(
         _features(arrays),
         edges,
@@ -98,11 +216,8 @@ def _network(path: Path, arrays: dict[str, np.ndarray], edges: np.ndarray) -> Ne
     )
 
 
-def _features(arrays: dict[str, np.ndarray]) -> sparse.csr_array:
-    shape = _vector(arrays, "shape", "iu")
-    if len(shape) != 2 or shape.min() < 0:
-        raise ValueError(f"shape must be the numbers of nodes and of attributes, got {shape.tolist()}.")
-    n_nodes, n_features = shape.tolist()
+def _features(arrays: Arrays) -> sparse.csr_array:
+    n_nodes, n_features = _shape(arrays)
     indptr, indices = _vector(arrays, "X_indptr", "iu"), _vector(arrays, "X_indices", "iu")
     data = _vector(arrays, "X_data", "biuf")
     check_csr(indptr, indices, len(data), n_nodes, n_features, "X")
@@ -110,14 +225,14 @@ def _features(arrays: dict[str, np.ndarray]) -> sparse.csr_array:
     return csr_from_parts(as_counts(data), indices, indptr, (n_nodes, n_features))
 
 
-def _edges(arrays: dict[str, np.ndarray]) -> np.ndarray:
+def _edges(arrays: Arrays) -> np.ndarray:
     source, target = _vector(arrays, "src", "iu"), _vector(arrays, "dst", "iu")
     if len(source) != len(target):
         raise ValueError(f"src has {len(source)} entries but dst has {len(target)}; both must have one per link.")
     return np.stack([source.astype(np.int64), target.astype(np.int64)], axis=1)
 
 
-def _by_label(network: Network, arrays: dict[str, np.ndarray]) -> list[Network]:
+def _by_label(network: Network, arrays: Arrays) -> list[Network]:
     label = _groups(arrays, "label", network.n_nodes, "node")
     values, group = np.unique(label, return_inverse=True)
     names = _group_names(values, arrays.get("class_names"))
@@ -128,7 +243,7 @@ def _by_label(network: Network, arrays: dict[str, np.ndarray]) -> list[Network]:
     return linked
 
 
-def _by_relation(path: Path, arrays: dict[str, np.ndarray]) -> list[Network]:
+def _by_relation(path: Path, arrays: Arrays) -> list[Network]:
     edges = _edges(arrays)
     network = _network(path, arrays, edges[:0])
     relation = _groups(arrays, "relation", len(edges), "link")
@@ -138,7 +253,9 @@ def _by_relation(path: Path, arrays: dict[str, np.ndarray]) -> list[Network]:
     names = _group_names(values, arrays.get("relation_names"))
     n_nodes = network.n_nodes
     if edges.min() < 0 or edges.max() >= n_nodes:
-        raise ValueError(f"src and dst name nodes from {edges.min()} to {edges.max()}, but there are {n_nodes} only.")
+        raise ValueError(
+            f"src and dst name nodes from {edges.min()} to {edges.max()}, but there are {n_nodes} nodes only."
+        )
     tasks = []
     for k, name in enumerate(names):
         source, target = edges[group == k].T
@@ -147,8 +264,8 @@ def _by_relation(path: Path, arrays: dict[str, np.ndarray]) -> list[Network]:
     return tasks
 
 
-def _groups(arrays: dict[str, np.ndarray], name: str, size: int, noun: str) -> np.ndarray:
-    """Return the array that tells the task of each node or link."""
+def _groups(arrays: Arrays, name: str, size: int, noun: str) -> np.ndarray:
+    """Return the array with the task of each node or link."""
     if name not in arrays:
         raise ValueError(f'tasks="{name}" needs an array {name}, one entry per {noun}, and the file has none.')
     groups = _vector(arrays, name, "iuU")
@@ -166,7 +283,7 @@ def _group_names(values: np.ndarray, names: np.ndarray | None) -> list[str]:
     return distinct_names([str(names[value]) if 0 <= value < len(names) else str(value) for value in values.tolist()])
 
 
-def _vector(arrays: dict[str, np.ndarray], name: str, kinds: str) -> np.ndarray:
+def _vector(arrays: Arrays, name: str, kinds: str) -> np.ndarray:
     """Return an array that must have one dimension and hold whole numbers, numbers or strings."""
     array = arrays[name]
     if array.ndim != 1 or array.dtype.kind not in kinds:

@@ -1,4 +1,4 @@
-"""Reader of SNAP's ego networks (Facebook, Google+, Twitter): each circle of the ego is a task over the same nodes."""
+"""SNAP ego networks (Facebook, Google+, Twitter): each circle of the ego is a task over the same nodes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,20 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import check_positive_integer
-from fastspml.io.readers.lines import Problems, Row, distinct_names, numbered_lines, parse_row, rows_to_csr
+from fastspml.io.readers.lines import (
+    Problems,
+    Row,
+    as_names,
+    check_name,
+    distinct_names,
+    numbered_lines,
+    parse_row,
+    rows_to_csr,
+    shown,
+)
 from fastspml.network import Network
 
-SHOWN_EGOS = 10  # a message about a missing ego names the first few that are there
+SHOWN_EGOS = 10  # in a message about a missing ego
 
 
 def read_snap_ego(
@@ -33,28 +43,28 @@ def read_snap_ego(
         Whose network to read: the name of the files without suffix.
     links : {"ego", "friends"}
         What a task links: the ego to the members of the circle, as in the paper, or the members of the circle that
-        are friends, both ways. Twitter and Google+ tell who follows whom: taken as friends too.
+        are friends, both ways. On Twitter and Google+, where one follows the other, they count as friends.
     min_size : int
         Circles with fewer members are left out.
     largest : int, optional
-        Keep only that many circles, the largest; of two of one size the first.
+        Number of circles to keep, the largest ones; of equal sizes the first.
     skip_bad : bool
-        Leave bad lines out, with a warning that counts them, instead of refusing the files. A circle that names
-        unknown nodes loses only those.
+        Whether bad lines are skipped, with a warning, instead of failing the import. A circle that names unknown nodes
+        loses only those.
 
     Returns
     -------
     list of Network
-        One per circle, in the order of the file, over the same nodes, attributes and vocabulary. Node 0 is the ego,
+        One per circle, in the order of the file, over the same nodes, features and vocabulary. Node 0 is the ego,
         the others are the alters as in ``.feat``; nodes are named by their ids, as strings: those of Google+ exceed
-        64 bits. The vocabulary is the profile fields; of a name that stands twice the second gets " (2)" behind it.
+        64 bits. The vocabulary is the profile fields; of a name that occurs twice the second gets " (2)" appended.
 
     Raises
     ------
     FileNotFoundError
         If a file is missing.
     ValueError
-        If lines are bad and are not to be skipped, or no circle is left.
+        If lines are bad and not skipped, or no circle is left.
     """
     if links not in ("ego", "friends"):
         raise ValueError(f'links must be "ego" or "friends", got {links!r}.')
@@ -75,8 +85,8 @@ def read_snap_ego(
         rows_to_csr([parse_row(profile), *alters.rows], len(profile)),
         edges,
         name=str(ego),
-        nodes=np.array([str(ego), *alters.positions]),
-        vocabulary=np.array(vocabulary),
+        nodes=as_names([str(ego), *alters.positions], files["feat"]),
+        vocabulary=as_names(vocabulary, files["featnames"]),
     )
     tasks = []
     for name, members in _choose_circles(circles, min_size, largest, str(ego)):
@@ -90,7 +100,7 @@ class Alters(NamedTuple):
 
     positions: dict[str, int]  # from 1: node 0 is the ego
     rows: list[Row]
-    dropped: set[str]  # named in a bad line: reported there, not again wherever they are named
+    dropped: set[str]  # of bad lines: reported there, not again elsewhere
 
 
 def _find_files(folder: Path, ego: str, with_edges: bool) -> dict[str, Path]:
@@ -108,13 +118,13 @@ def _find_files(folder: Path, ego: str, with_edges: bool) -> dict[str, Path]:
 
 
 def _read_ego(path: Path) -> list[str]:
-    """Return the attributes of the ego: one line of values. A bad one cannot be skipped: without it there is no ego."""
+    """Return the features of the ego, one line of values; it cannot be skipped, since every task needs the ego."""
     problems = Problems()
     lines = list(numbered_lines(path, problems))
     if problems.n_bad:
         raise ValueError(f"{problems.summary()}; correct the file.")
     if len(lines) != 1:
-        raise ValueError(f"{path.name} must hold one line, the attributes of the ego; it has {len(lines)}.")
+        raise ValueError(f"{path.name} must hold one line, the features of the ego; it has {len(lines)}.")
     number, text = lines[0]
     values = text.split()
     try:
@@ -125,32 +135,37 @@ def _read_ego(path: Path) -> list[str]:
 
 
 def _read_feature_names(path: Path, n_features: int, problems: Problems) -> list[str]:
-    """Return one name per attribute: lines "number name", numbered from 0."""
+    """Return one name per feature: lines "number name", numbered from 0."""
     n_bad = problems.n_bad
     names = [""] * n_features
     free = {str(number): number for number in range(n_features)}
     for line, text in numbered_lines(path, problems):
         number, _, name = text.strip().replace("\t", " ").partition(" ")
-        if number in free:
+        try:
+            if number not in free:
+                raise ValueError(f"{shown(number)} is not a new number from 0 to {n_features - 1}")
+            if name.strip():
+                check_name(name.strip(), "feature")
             names[free.pop(number)] = name.strip()
-        else:
-            problems.add(path, line, f"{number!r} is not a number from 0 to {n_features - 1} that did not stand before")
+        except ValueError as error:
+            problems.add(path, line, str(error))
     if free and problems.n_bad == n_bad:
-        problems.add(path, None, f"has names for {n_features - len(free)} attributes, but .egofeat has {n_features}")
+        problems.add(path, None, f"has names for {n_features - len(free)} features, but .egofeat has {n_features}")
     return distinct_names([name or f"attribute {number}" for number, name in enumerate(names)])
 
 
 def _read_alters(path: Path, ego: str, n_features: int, problems: Problems) -> Alters:
-    """Return the alters and their attributes: lines "id value value ..."."""
+    """Return the alters and their features: lines "id value value ..."."""
     alters = Alters({}, [], set())
     for line, text in numbered_lines(path, problems):
         node, *values = text.split()
         if node == ego or node in alters.positions:
-            problems.add(path, line, f"node {node} is the ego" if node == ego else f"node {node} stood before")
+            problems.add(path, line, f"node {shown(node)} " + ("is the ego" if node == ego else "appeared before"))
             continue
         try:
+            check_name(node, "node")
             if len(values) != n_features:
-                raise ValueError(f"expected {n_features} attributes, as in .egofeat, got {len(values)}")
+                raise ValueError(f"expected {n_features} features, as in .egofeat, got {len(values)}")
             alters.rows.append(parse_row(values))
         except ValueError as error:
             problems.add(path, line, str(error))
@@ -164,7 +179,7 @@ def _read_alters(path: Path, ego: str, n_features: int, problems: Problems) -> A
 
 
 def _read_circles(path: Path, ego: str, alters: Alters, problems: Problems) -> list[tuple[str, list[int]]]:
-    """Return name and members of each circle: lines "name id id ...", a tab behind the name."""
+    """Return name and members of each circle: lines "name id id ...", with a tab after the name."""
     names, circles = [], []
     for line, text in numbered_lines(path, problems):
         name, _, rest = text.strip().partition("\t" if "\t" in text.strip() else " ")
@@ -173,7 +188,14 @@ def _read_circles(path: Path, ego: str, alters: Alters, problems: Problems) -> l
         if unknown:
             nodes = "a node" if len(unknown) == 1 else f"{len(unknown)} nodes"
             such = "" if len(unknown) == 1 else "such as "
-            problems.add(path, line, f"circle {name!r} names {nodes} that .feat does not have, {such}{unknown[0]}")
+            problems.add(
+                path, line, f"circle {shown(name)} names {nodes} that .feat does not have, {such}{shown(unknown[0])}"
+            )
+        try:
+            check_name(name.strip(), "circle")
+        except ValueError as error:
+            problems.add(path, line, str(error))
+            continue
         names.append(name.strip())
         circles.append(sorted(alters.positions[node] for node in ids.difference(unknown)))
     return list(zip(distinct_names(names), circles, strict=True))
@@ -190,7 +212,7 @@ def _read_edges(path: Path, alters: Alters, problems: Problems) -> list[tuple[in
         unknown = [node for node in nodes if node not in alters.positions]
         if unknown:
             if not alters.dropped.issuperset(unknown):
-                problems.add(path, line, f"names node {unknown[0]}, which .feat does not have")
+                problems.add(path, line, f"names node {shown(unknown[0])}, which .feat does not have")
             continue
         edges.append((alters.positions[nodes[0]], alters.positions[nodes[1]]))
     return edges
@@ -205,7 +227,7 @@ def _choose_circles(
         raise ValueError(
             f"none of the {len(circles)} circles of ego {ego} has {min_size} members or more; lower min_size."
         )
-    by_size = sorted(range(len(chosen)), key=lambda c: -len(chosen[c][1]))  # stable: the first of one size comes first
+    by_size = sorted(range(len(chosen)), key=lambda c: -len(chosen[c][1]))  # stable: of equal sizes the first
     return [chosen[c] for c in sorted(by_size[:largest])]
 
 

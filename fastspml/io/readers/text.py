@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from fastspml.io.readers.edges import DELIMITERS, check_name, csv_records, read_links, stem, table_suffix
-from fastspml.io.readers.lines import Problems, Report, numbered_lines
+from fastspml.io.readers.bounds import TooLargeError
+from fastspml.io.readers.edges import DELIMITERS, csv_records, read_links, stem, table_suffix
+from fastspml.io.readers.lines import Problems, Report, as_names, check_name, numbered_lines, parse_json, shown
+from fastspml.io.readers.npy import read_array, reason
 from fastspml.network import Network
-from fastspml.tokens import check_cuts, count_words
+from fastspml.tokens import Tokenizer, count_words
 
 JSON_LINES = (".jsonl", ".ndjson")
 SHOWN_COLUMNS = 20
@@ -32,37 +33,38 @@ def read_text(
     report: Report | None = None,
     vectors: str | Path | None = None,
 ) -> list[Network]:
-    """Read documents and the links between them; the words of a document are counted and become its attributes.
+    """Read documents and the links between them; the words of a document are counted and become its features.
 
     Parameters
     ----------
     documents : path
-        .csv or .tsv with a header, or JSON lines (.jsonl, .ndjson) with an object a line; any of them also .gz or .xz.
+        .csv or .tsv with a header, or JSON lines (.jsonl, .ndjson) with an object per line; all also as .gz or .xz.
     edges : path
-        Two ids a line, see `fastspml.io.readers.edges.read_links`.
+        Two ids per line, see `fastspml.io.readers.edges.read_links`.
     id_column, text_column : str
         The columns, or keys, with a document's id and its text.
     task_column : str, optional
-        The column that says which task a document belongs to: each value becomes a network, in order of appearance,
-        and links between tasks are left out, counted in a warning. Otherwise there is one network, named by the file.
+        The column with the task of a document: each value becomes a network, in order of appearance. Links between
+        tasks are left out, with a warning. By default there is one network, named after the file.
     directed : bool
         Whether a line of the edge list links its first document to its second only, or both ways.
     min_df, max_df, stop_words
-        Which words are kept, counted over the documents of all tasks: those of at least so many documents, of at most
-        this share of them, and without common English words. See `fastspml.io.readers.tokens.count_words`.
+        Which words are kept: common English words are left out, and words of fewer than `min_df` documents or of
+        more than the share `max_df` of them, over all tasks. See `fastspml.tokens.count_words`.
     skip_bad : bool
         Whether bad lines are skipped, with a warning, instead of failing the import.
     report : callable, optional
-        Told now and then how many documents and links are done.
+        Called now and then with the number of documents or links done.
     vectors : path, optional
-        .npy file with a row for each document, in their order, such as sentence embeddings: a dense block beside the
-        words.
+        .npy file with a row for each document, in the same order, such as sentence embeddings: a dense block beside
+        the words.
 
     Returns
     -------
     list of Network, over one vocabulary
+        Each with the `tokenizer` that counts the words of new texts in the same way.
     """
-    check_cuts(min_df, max_df)
+    tokenizer = Tokenizer(stop_words, min_df, max_df)
     embeddings = None if vectors is None else _read_vectors(vectors)
     columns = [id_column, text_column] if task_column is None else [id_column, text_column, task_column]
     problems = Problems(skip_bad)
@@ -71,12 +73,12 @@ def read_text(
     tasks: list[str] = []  # of every document
 
     def texts() -> Iterator[str]:
-        """Yield the text of one good document after the other, and keep its id and its task."""
+        """Yield the texts of good documents, and record their ids and tasks."""
         for number, values in _rows(documents, columns, problems):
             try:
                 check_name(values[0], "document")
                 if values[0] in position:
-                    raise ValueError(f"{values[0]!r} stood before; ids must be distinct")
+                    raise ValueError(f"{shown(values[0])} appeared before; ids must be distinct")
                 for task in values[2:]:
                     check_name(task, "task")
             except ValueError as error:
@@ -103,8 +105,8 @@ def read_text(
     is_inside = task_of[links[:, 0]] == task_of[links[:, 1]]
     n_between = int(np.count_nonzero(~is_inside))
     if n_between:
-        warnings.warn(f"{n_between} of {len(links)} links run between tasks and were left out.", stacklevel=2)
-    ids = np.array(list(position))
+        warnings.warn(f"{n_between} of {len(links)} links are between tasks and were left out.", stacklevel=2)
+    ids = as_names(list(position), documents)
     place = np.empty(len(ids), dtype=np.int64)  # of a document among those of its task
     networks = []
     for name, q in names.items():
@@ -112,20 +114,25 @@ def read_text(
         place[own] = np.arange(len(own))
         own_links = place[links[is_inside & (task_of[links[:, 0]] == q)]]
         features = counts[own] if embeddings is None else [counts[own], embeddings[own]]
-        networks.append(
-            Network.from_edges(features, own_links, directed, name=name, nodes=ids[own], vocabulary=vocabulary)
-        )
+        network = Network.from_edges(features, own_links, directed, name=name, nodes=ids[own], vocabulary=vocabulary)
+        networks.append(network.replace(tokenizer=tokenizer))
     return networks
 
 
 def _read_vectors(path: str | Path) -> np.ndarray:
     """Return the matrix of a .npy file."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is not a file.")
     try:
-        vectors = np.load(path, allow_pickle=False)
+        with path.open("rb") as file:
+            vectors = read_array(file, path.stat().st_size, path)
+    except TooLargeError:
+        raise
     except (ValueError, EOFError) as error:
-        raise ValueError(f"{Path(path).name} cannot be read as a .npy file of numbers ({error}).") from error
-    if getattr(vectors, "ndim", 0) != 2:
-        raise ValueError(f"{Path(path).name} must hold one matrix with a row for each document.")
+        raise ValueError(f"{path.name} cannot be read as a .npy file of numbers ({reason(error)}).") from error
+    if vectors.ndim != 2:
+        raise ValueError(f"{path.name} must hold one matrix with a row for each document.")
     return vectors
 
 
@@ -153,8 +160,8 @@ def _table_rows(
         raise ValueError(f"{Path(path).name} is empty.")
     for column in columns:
         if header.count(column) != 1:
-            times = "no" if column not in header else f"{header.count(column)} times a"
-            raise ValueError(f"{Path(path).name} has {times} column {column!r}; its columns are {_listed(header)}.")
+            n_found = header.count(column) or "no"
+            raise ValueError(f"{Path(path).name} has {n_found} columns {column!r}; its columns are {_listed(header)}.")
     places = [header.index(column) for column in columns]
     for number, fields in records:
         if len(fields) != len(header):
@@ -166,9 +173,9 @@ def _table_rows(
 def _json_rows(path: str | Path, columns: list[str], problems: Problems) -> Iterator[tuple[int, list[str]]]:
     for number, line in numbered_lines(path, problems):
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            problems.add(path, number, f"is not JSON ({error})")
+            record = parse_json(line)
+        except ValueError as error:
+            problems.add(path, number, str(error))
             continue
         if not isinstance(record, dict):
             problems.add(path, number, f"an object such as {{...}} is expected, got {type(record).__name__}")
@@ -179,7 +186,7 @@ def _json_rows(path: str | Path, columns: list[str], problems: Problems) -> Iter
             continue
         values = [record[column] for column in columns]
         if values[1] is None:
-            values[1] = ""  # a document without a text is one without words
+            values[1] = ""  # a document without a text has no words
         wrong = [column for column, value in zip(columns, values, strict=True) if not _is_label(value)]
         if wrong:
             problems.add(path, number, f"{wrong[0]!r} must be a string or a whole number, got {record[wrong[0]]!r:.40}")
@@ -188,9 +195,9 @@ def _json_rows(path: str | Path, columns: list[str], problems: Problems) -> Iter
 
 
 def _listed(names: list[str]) -> str:
-    """Return what a message says of columns: the first of them if they are many."""
-    shown = ", ".join(name[:40] for name in names[:SHOWN_COLUMNS])
-    return shown if len(names) <= SHOWN_COLUMNS else f"{shown} and {len(names) - SHOWN_COLUMNS} more"
+    """Return what a message shows of columns: the first ones, escaped."""
+    first = ", ".join(name[:40] if name.isprintable() else shown(name) for name in names[:SHOWN_COLUMNS])
+    return first if len(names) <= SHOWN_COLUMNS else f"{first} and {len(names) - SHOWN_COLUMNS} more"
 
 
 def _is_label(value: object) -> bool:

@@ -1,0 +1,35 @@
+"""Arrays of .npy and .npz files, read without pickles and only if their headers tell the truth."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from fastspml.io.readers.bounds import check_unpacked
+
+ITEM_BYTES = 8  # numbers become int64 or float64 at some point
+ADVICE = "check where it is from, or write it without compression"
+
+
+def read_array(file: IO[bytes], n_bytes: int, path: Path) -> np.ndarray:
+    """Read the array at the start of a file of that many bytes; refuse one that needs more than is there."""
+    version = np.lib.format.read_magic(file)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(file)
+    n_items = math.prod(shape)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, which are never loaded; write plain numbers and strings")
+    if min((0, *shape)) < 0 or n_items * dtype.itemsize > n_bytes:
+        raise ValueError(f"its header promises {n_items} items of {dtype.itemsize} bytes, but it has {n_bytes} bytes")
+    check_unpacked(path, n_items * max(ITEM_BYTES, dtype.itemsize), ADVICE)
+    file.seek(0)
+    return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def reason(error: Exception) -> str:
+    """Return why a file cannot be read, in one line: zip and NumPy meet damage with errors of many kinds."""
+    text = "".join(character for character in str(error).strip().partition("\n")[0] if character.isprintable())
+    return text[:200].rstrip(".") or type(error).__name__
