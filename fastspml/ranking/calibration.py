@@ -80,7 +80,8 @@ class Calibration:
         nodes : array-like, shape (n_pairs,)
             Node of each pair. Folds are made of whole nodes.
         weights : array-like, shape (n_pairs,), optional
-            Number of pairs that each pair stands for, if non-links were sampled; 1 by default.
+            Number of pairs that each pair stands for, if non-links were sampled; 1 by default. `n_links_error` then
+            includes the error of sampling.
         kind : {"isotonic", "logistic"}, optional
             Kind to use; by default the better one.
         n_folds : int, default 5
