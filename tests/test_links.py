@@ -228,12 +228,16 @@ def test_json_lines():
     assert json.loads(links.to_jsonl().splitlines()[0])["reasons"] == [{"feature": "x", "other": "y", "shared": 0.5}]
 
 
-def test_pandas_and_polars():
-    pandas, polars = pytest.importorskip("pandas"), None
+def test_pandas():
+    pandas = pytest.importorskip("pandas")
     frame = table().to_pandas()
     assert isinstance(frame, pandas.DataFrame)
     assert frame.columns.tolist() == ["node", "candidate", "score", "probability"]
     assert frame.score.tolist() == [2.0, -1.5, 0.25]
+    assert table(reasons=[(), (Reason("x", "x", 1.0),), ()]).to_pandas().reasons.tolist() == ["", "x 1", ""]
+
+
+def test_polars():
     polars = pytest.importorskip("polars")
     frame = table().to_polars()
     assert isinstance(frame, polars.DataFrame)
