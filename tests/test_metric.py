@@ -251,7 +251,7 @@ def test_a_metric_says_what_it_is():
     assert isinstance(PSD["factored"], FactoredMetric)
 
 
-@pytest.mark.parametrize("module", [base, factored_metric], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [base, explanations, factored_metric], ids=lambda module: module.__name__)
 def test_examples_in_docstrings(module):
     got = doctest.testmod(module)
     assert got.attempted > 0

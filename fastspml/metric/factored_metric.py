@@ -10,7 +10,7 @@ from scipy import sparse
 
 from fastspml.checks import check_positive_integer
 from fastspml.kernels import embedding
-from fastspml.metric.base import Metric, make_records, score_suffix
+from fastspml.metric.base import Metric, score_suffix
 from fastspml.metric.diagonal_metric import (
     DiagonalMetric,
     checked_weights,
@@ -18,6 +18,7 @@ from fastspml.metric.diagonal_metric import (
     weighted_rows,
     weighted_sqnorms,
 )
+from fastspml.metric.explanations import make_records
 from fastspml.sparse.csr import as_kernel_csr, freeze
 
 

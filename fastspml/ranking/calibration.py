@@ -80,7 +80,8 @@ class Calibration:
         nodes : array-like, shape (n_pairs,)
             Node of each pair. Folds are made of whole nodes.
         weights : array-like, shape (n_pairs,), optional
-            Number of pairs that each pair stands for, if non-links were sampled; 1 by default.
+            Number of pairs that each pair represents, if non-links were sampled; 1 by default. `n_links_error` then
+            includes the error of sampling.
         kind : {"isotonic", "logistic"}, optional
             Kind to use; by default the better one.
         n_folds : int, default 5
@@ -280,7 +281,7 @@ def _fit_kind(kind: str, scores: np.ndarray, labels: np.ndarray, weights: np.nda
         slope, intercept = logistic_fit((scores - center) / scale, labels.astype(np.float64), weights)
         return np.array([center, scale]), np.array([slope, intercept])
     values, place = np.unique(scores, return_inverse=True)
-    if len(values) > MOST_THRESHOLDS:  # of neighbouring scores, one stands for all
+    if len(values) > MOST_THRESHOLDS:  # neighbouring scores share a threshold
         group_of = np.arange(len(values)) * MOST_THRESHOLDS // len(values)
         starts = np.flatnonzero(np.diff(group_of, prepend=-1))
         values, place = values[starts], group_of[place]

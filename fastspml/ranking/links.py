@@ -177,9 +177,12 @@ class LinkTable:
             Whether a file that exists may be replaced.
         """
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
+        writer, quoting = (csv.writer(text, lineterminator="\n", quoting=q) for q in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
         writer.writerow(self._header())
-        writer.writerows([_harmless(cell) for cell in self._cells(link)] for link in self)
+        for link in self:
+            cells = [_harmless(cell) for cell in self._cells(link)]
+            has_return = any("\r" in cell for cell in cells if isinstance(cell, str))
+            (quoting if has_return else writer).writerow(cells)  # a return ends a row unless quoted
         return _deliver(text.getvalue(), path, overwrite)
 
     def to_jsonl(self, path: str | os.PathLike[str] | None = None, overwrite: bool = False) -> str | None:

@@ -21,7 +21,7 @@ from fastspml.sparse.mapped import take_rows
 
 
 def metric_of(model: Any, task: Network | int | str = 0, caller: str = "this function") -> Metric:
-    """Return the metric that a model has for a task; a Metric is returned as it is.
+    """Return the metric that a model has for a task; a Metric is its own.
 
     Parameters
     ----------

@@ -1,0 +1,201 @@
+"""Calibration: isotonic and logistic regression beside scikit-learn, and probabilities of held-out nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+import fastspml as fs
+from fastspml.ranking.calibration import calibration_error, isotonic_fit, logistic_fit, reliability_curve
+
+
+def pairs(chance, n_nodes=300, n_candidates=60, seed=0):
+    """Return scores, labels and nodes of pairs whose probability is a function of the score."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(n_nodes, n_candidates))
+    labels = rng.random(scores.shape) < chance(scores)
+    return scores.ravel(), labels.ravel(), np.repeat(np.arange(n_nodes), n_candidates)
+
+
+def sigmoid(scores):
+    return 1.0 / (1.0 + np.exp(3.0 - 2.0 * scores))
+
+
+def steps(scores):
+    return np.where(scores < 0.0, 0.01, np.where(scores < 1.0, 0.5, 0.6))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), min_size=1, max_size=30))
+def test_isotonic_fit(entries):
+    values, weights = np.array(entries, dtype=float).T
+    places = np.arange(len(values))
+    expected = IsotonicRegression().fit(places, values, weights).predict(places)
+    np.testing.assert_allclose(isotonic_fit(values, weights), expected, atol=1e-12)
+
+
+def test_logistic_fit():
+    scores, labels, _ = pairs(sigmoid)
+    weights = np.random.default_rng(1).integers(1, 4, len(scores)).astype(float)
+    expected = LogisticRegression(C=1e3, tol=1e-10).fit(scores[:, None], labels, weights)
+    slope, intercept = logistic_fit(scores, labels.astype(float), weights)
+    assert (slope, intercept) == pytest.approx((expected.coef_[0, 0], expected.intercept_[0]), rel=1e-4)
+
+
+def test_a_logistic_fit_of_separated_scores_is_finite():
+    slope, intercept = logistic_fit(np.array([-2.0, -1, 1, 2]), np.array([0.0, 0, 1, 1]), np.ones(4))
+    assert 3.0 < slope < 100.0
+    assert abs(intercept) < 1e-6
+
+
+@pytest.mark.parametrize(("chance", "kind"), [(sigmoid, "logistic"), (steps, "isotonic")])
+def test_the_kind_with_the_smaller_held_out_loss_is_chosen(chance, kind):
+    calibration = fs.Calibration.fit(*pairs(chance))
+    assert calibration.kind == kind
+    assert calibration.log_losses[kind] == min(calibration.log_losses.values())
+    for forced in ("isotonic", "logistic"):
+        assert fs.Calibration.fit(*pairs(chance), kind=forced).kind == forced
+
+
+@pytest.mark.parametrize("kind", ["isotonic", "logistic"])
+def test_losses_are_those_of_held_out_nodes(kind):
+    """As fitted by hand on the other folds, which are made of whole nodes."""
+    scores, labels, nodes = pairs(sigmoid, n_nodes=40)
+    fold_of = np.random.default_rng(7).permutation(40)[nodes] % 4
+    predicted = np.empty(len(scores))
+    for fold in range(4):
+        is_test = fold_of == fold
+        if kind == "isotonic":
+            model = IsotonicRegression(out_of_bounds="clip").fit(scores[~is_test], labels[~is_test])
+            predicted[is_test] = model.predict(scores[is_test])
+        else:
+            model = LogisticRegression(C=1e3, tol=1e-10).fit(scores[~is_test, None], labels[~is_test])
+            predicted[is_test] = model.predict_proba(scores[is_test, None])[:, 1]
+    got = fs.Calibration.fit(scores, labels, nodes, kind=kind, n_folds=4, seed=7)
+    expected = log_loss(labels, np.clip(predicted, 1e-9, 1 - 1e-9))
+    assert got.log_losses[kind] == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["isotonic", "logistic"])
+def test_probabilities_are_near_the_true_ones(kind):
+    calibration = fs.Calibration.fit(*pairs(sigmoid, n_nodes=1000), kind=kind)
+    grid = np.linspace(-2, 2, 9).reshape(3, 3)
+    got = calibration.probability(grid)
+    assert got.shape == (3, 3)
+    np.testing.assert_allclose(got, sigmoid(grid), atol=0.05)
+    assert (np.diff(calibration.probability(np.linspace(-9, 9, 200))) >= 0).all()
+    assert calibration.ece < 0.02
+    assert calibration.link_ece < 0.05
+
+
+def test_weights_stand_for_pairs_that_were_left_out():
+    """Every tenth non-link stands for ten: probabilities stay those of all pairs."""
+    scores, labels, nodes = pairs(sigmoid, n_nodes=1000)
+    is_kept = labels | (np.random.default_rng(0).random(len(labels)) < 0.1)
+    weights = np.where(labels, 1.0, 10.0)[is_kept]
+    for kind in ("isotonic", "logistic"):
+        whole = fs.Calibration.fit(scores, labels, nodes, kind=kind)
+        sampled = fs.Calibration.fit(scores[is_kept], labels[is_kept], nodes[is_kept], weights, kind=kind)
+        grid = np.linspace(-1.5, 1.5, 7)
+        np.testing.assert_allclose(sampled.probability(grid), whole.probability(grid), atol=0.05)
+        assert sampled.log_losses[kind] == pytest.approx(whole.log_losses[kind], rel=0.1)
+        assert sampled.n_links_slope == pytest.approx(whole.n_links_slope, rel=0.05)
+
+
+def test_many_scores_are_grouped(monkeypatch):
+    expected = fs.Calibration.fit(*pairs(sigmoid), kind="isotonic")
+    monkeypatch.setattr("fastspml.ranking.calibration.MOST_THRESHOLDS", 500)
+    got = fs.Calibration.fit(*pairs(sigmoid), kind="isotonic")
+    grid = np.linspace(-2, 2, 50)
+    assert len(got.thresholds) <= 500
+    np.testing.assert_allclose(got.probability(grid), expected.probability(grid), atol=0.05)
+
+
+def test_reliability_curve():
+    probabilities = np.array([0.9, 0.1, 0.2, 0.2, 0.8, 0.2])
+    labels = np.array([1, 0, 0, 1, 1, 0])
+    curve = reliability_curve(probabilities, labels, n_groups=2)
+    np.testing.assert_allclose(curve, [[0.175, 0.25, 4], [0.85, 1.0, 2]])
+    assert calibration_error(curve) == pytest.approx((4 * 0.075 + 2 * 0.15) / 6)
+    assert calibration_error(curve, by_links=True) == pytest.approx((0.7 * 0.075 + 1.7 * 0.15) / 2.4)
+    weighted = reliability_curve(np.repeat(probabilities, 2), np.repeat(labels, 2), n_groups=2)
+    np.testing.assert_allclose(reliability_curve(probabilities, labels, 2 * np.ones(6), n_groups=2), weighted)
+    assert calibration_error(reliability_curve([], [])) == 0.0
+
+
+def test_pairs_of_equal_probability_stay_in_one_group():
+    assert reliability_curve(np.full(10, 0.5), np.arange(10) % 2, n_groups=5).tolist() == [[0.5, 0.5, 10.0]]
+
+
+def test_the_number_of_links_is_estimated():
+    rng = np.random.default_rng(0)
+    activity = rng.normal(size=(400, 1))
+    scores = rng.normal(size=(400, 80)) + activity
+    labels = rng.random(scores.shape) < sigmoid(scores)
+    nodes = np.repeat(np.arange(400), 80)
+    calibration = fs.Calibration.fit(scores.ravel(), labels.ravel(), nodes)
+    found = labels.sum(axis=1)
+    estimates = np.array([calibration.n_links(row) for row in scores])
+    assert calibration.n_links_error == pytest.approx(np.abs(estimates - found).mean(), rel=0.05)
+    assert calibration.n_links_error < 0.5 * np.abs(found - found.mean()).mean()
+    assert estimates.sum() == pytest.approx(found.sum(), rel=0.02)
+
+
+@pytest.mark.parametrize("kind", ["isotonic", "logistic"])
+def test_arrays_give_the_calibration_back(kind):
+    calibration = fs.Calibration.fit(*pairs(sigmoid, n_nodes=30), kind=kind)
+    got = fs.Calibration.from_arrays(kind, calibration.arrays())
+    grid = np.linspace(-3, 3, 20)
+    assert np.array_equal(got.probability(grid), calibration.probability(grid))
+    assert (got.ece, got.link_ece, got.n_links(grid), got.n_links_error, got.log_losses) == (
+        calibration.ece, calibration.link_ece, calibration.n_links(grid), calibration.n_links_error,
+        calibration.log_losses,
+    )  # fmt: skip
+    assert np.array_equal(got.curve, calibration.curve)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays: arrays | {"levels": arrays["levels"][::-1]},
+        lambda arrays: arrays | {"levels": arrays["levels"] + 1.0},
+        lambda arrays: arrays | {"levels": arrays["levels"] - 1.0},
+        lambda arrays: arrays | {"levels": arrays["levels"] * np.nan},
+        lambda arrays: arrays | {"thresholds": arrays["thresholds"][::-1]},
+        lambda arrays: arrays | {"thresholds": arrays["thresholds"][1:]},
+        lambda arrays: arrays | {"curve": arrays["curve"][:, :2]},
+        lambda arrays: arrays | {"summary": arrays["summary"][1:]},
+        lambda arrays: arrays | {"log_losses": np.zeros(3)},
+        lambda arrays: arrays | {"thresholds": np.zeros(0), "levels": np.zeros(0)},
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_refused(change):
+    arrays = fs.Calibration.fit(*pairs(sigmoid, n_nodes=30), kind="isotonic").arrays()
+    with pytest.raises(ValueError, match="the arrays of this calibration do not fit together"):
+        fs.Calibration.from_arrays("isotonic", change(arrays))
+    with pytest.raises(ValueError, match="do not fit together"):
+        fs.Calibration.from_arrays("cubic", arrays)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((np.ones(3), np.ones(2), np.ones(3)), "scores, labels and nodes must be vectors of equal length"),
+        ((np.ones((3, 1)), np.ones(3), np.ones(3)), "scores, labels and nodes must be vectors of equal length"),
+        (([1.0, np.nan], [0, 1], [0, 1]), "scores must be finite"),
+        (([1.0, 2.0], [1, 1], [0, 1]), "labels must hold links and non-links"),
+        (([1.0, 2.0], [0, 0], [0, 1]), "labels must hold links and non-links"),
+        (([1.0, 2.0], [0, 1], [0, 1], [1.0, 0.0]), "weights must be positive numbers, one per pair"),
+        (([1.0, 2.0], [0, 1], [0, 1], [1.0]), "weights must be positive numbers, one per pair"),
+        (([1.0, 2.0], [0, 1], [0, 1], None, "cubic"), "kind must be 'isotonic' or 'logistic', got 'cubic'"),
+        (([1.0, 2.0], [0, 1], [0, 1]), "2 nodes cannot be divided into 5 folds; pass more nodes"),
+    ],
+)
+def test_mistakes_cost_a_sentence(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fs.Calibration.fit(*arguments)

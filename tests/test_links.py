@@ -1,0 +1,262 @@
+"""LinkTable and predict_links: links by name, left out where known, and handed to other libraries."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import fastspml as fs
+from fastspml.ranking.links import Reason, visible
+from tests.conftest import make_network, matrix_of
+from tests.ranking_cases import metrics
+
+NAMES = [f"n{i}" for i in range(14)]
+WORDS = [f"word {f}" for f in range(9)]
+
+
+@pytest.fixture
+def named():
+    return make_network(nodes=NAMES, vocabulary=WORDS)
+
+
+def table(**changes):
+    columns = {
+        "node": np.array(["a", "a", "=b"], dtype=object),
+        "candidate": np.array(["c", "<d>", "\x1b[31mred\u202e"], dtype=object),
+        "score": np.array([2.0, -1.5, 0.25]),
+        "probability": np.array([0.5, np.nan, 0.125]),
+    }
+    return fs.LinkTable(**columns | changes)
+
+
+# ---- predictions ----
+
+
+def test_links_of_new_nodes_are_those_of_the_index(named):
+    queries = np.random.default_rng(1).normal(size=(3, 9))
+    new = fs.Network(queries, nodes=["x", "y", "z"])
+    for metric in metrics(9):
+        links = fs.predict_links(metric, named, new, k=4)
+        nodes, values = fs.LinkIndex(metric, named).query(new, 4)
+        assert links.node.tolist() == ["x"] * 4 + ["y"] * 4 + ["z"] * 4
+        assert links.candidate.tolist() == named.nodes[nodes].ravel().tolist()
+        assert links.score.tolist() == (values if metric.score == "similarity" else -values).ravel().tolist()
+        assert np.isnan(links.probability).all()
+        assert links.reasons is None
+
+
+@pytest.mark.parametrize("exclude_known", [True, False])
+def test_known_links_and_the_node_itself_are_left_out(named, exclude_known):
+    adjacency = named.adjacency.toarray()
+    for new in (named.subset([1, 7, 4]), ["n1", "n7", "n4"], np.array(["n1", "n7", "n4"])):
+        links = fs.predict_links(metrics(9)[0], named, new, k=14, exclude_known=exclude_known)
+        for name, i in (("n1", 1), ("n7", 7), ("n4", 4)):
+            expected = {NAMES[c] for c in range(14) if c != i and not (exclude_known and adjacency[i, c])}
+            got = [link.candidate for link in links if link.node == name]
+            assert set(got) == expected
+            assert len(got) == len(expected)
+
+
+def test_the_network_itself_can_be_completed(network):
+    links = fs.predict_links(metrics(9)[0], network, network, k=14)
+    pairs = {(link.node, link.candidate) for link in links}
+    assert pairs == {(i, j) for i in range(14) for j in range(14) if i != j and not network.adjacency[i, j]}
+
+
+def test_names_of_both_networks_must_be_known_to_mean_the_same_node(network):
+    links = fs.predict_links(metrics(9)[0], network, network.subset([4]), k=1)
+    assert (links.node.tolist(), links.candidate.tolist()) == ([4], [4])
+
+
+def test_candidates_can_be_chosen(named):
+    links = fs.predict_links(metrics(9)[0], named, np.ones((2, 9)), candidates=["n2", "n9"])
+    assert set(links.candidate) == {"n2", "n9"}
+    assert len(links) == 4
+
+
+def test_whole_numbers_can_be_names():
+    network = fs.Network(np.eye(3), [[0, 1, 0], [0, 0, 0], [0, 0, 0]], nodes=[10, 20, 30])
+    links = fs.predict_links(fs.Metric.identity(3), network, fs.Network(np.eye(3)[:1], nodes=[10]))
+    assert [(link.node, link.candidate) for link in links] == [(10, 30)]
+
+
+def test_a_model_predicts_for_a_task(networks):
+    model = fs.MTSPML(n_iters=30).fit(networks[:2])
+    rows = networks[1].features[[0, 3]]
+    for q in (0, 1):
+        got = fs.predict_links(model, networks[1], rows, task=q)
+        assert got.score.tolist() == fs.predict_links(model.metric(q), networks[1], rows).score.tolist()
+    assert fs.predict_links(model, networks[1], rows).score.tolist() == got.score.tolist()
+
+
+def test_reasons_are_the_pairs_that_add_most_to_the_similarity(named):
+    for metric in metrics(9):
+        metric.vocabulary = np.array(WORDS)
+        links = fs.predict_links(metric, named, ["n6", "n1"], k=3, reasons=2)
+        M = matrix_of(metric)
+        for link in links:
+            x, y = (named.features.toarray()[NAMES.index(name)] for name in (link.node, link.candidate))
+            shared = 2.0 * x[:, None] * M * y[None, :]
+            expected = sorted(shared[shared > 0], reverse=True)[:2]
+            assert [reason.shared for reason in link.reasons] == pytest.approx(expected)
+            for reason in link.reasons:
+                f, g = WORDS.index(reason.feature), WORDS.index(reason.other)
+                assert reason.shared == pytest.approx(shared[f, g])
+
+
+def test_probabilities_come_from_the_calibration(named):
+    scores = np.linspace(-30, 0, 400)
+    calibration = fs.Calibration.fit(scores, np.arange(400) % 400 > 300, np.arange(400) // 20, kind="logistic")
+    links = fs.predict_links(metrics(9)[0], named, ["n6"], calibration=calibration)
+    assert links.probability.tolist() == calibration.probability(links.score).tolist()
+    assert ((links.probability > 0) & (links.probability < 1)).all()
+
+
+def test_nodes_without_a_known_feature_are_listed(named):
+    links = fs.predict_links(metrics(9)[0], named, ["n2", "n6"])
+    assert links.blank_nodes.tolist() == ["n2"]
+
+
+def test_an_index_can_be_used_again(named):
+    metric = metrics(9)[0]
+    index = fs.LinkIndex(metric, named)
+    got, expected = (fs.predict_links(metric, named, ["n6"], index=i) for i in (index, None))
+    assert got.to_csv() == expected.to_csv()
+    index.remove(["n3"])
+    with pytest.raises(ValueError, match="the index has 13 nodes, but 'task 0' has 14"):
+        fs.predict_links(metric, named, ["n6"], index=index)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"new": ["n99"]}, "new holds 'n99', but no node has that name"),
+        ({"new": np.ones((1, 3))}, "new has 3 features, but the metric has 9"),
+        ({"new": ["n1"], "k": 0}, "k must be a positive integer, got 0"),
+        ({"new": ["n1"], "reasons": -1}, "reasons must be a number of features, 0 or more; got -1"),
+    ],
+)
+def test_mistakes_cost_a_sentence(named, arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fs.predict_links(metrics(9)[0], named, **arguments)
+
+
+def test_no_new_nodes_give_an_empty_table(named):
+    links = fs.predict_links(metrics(9)[0], named, named.subset([]))
+    assert len(links) == 0
+    assert repr(links) == "LinkTable(0 links of 0 nodes)"
+    assert links.to_csv() == "node,candidate,score,probability\n"
+
+
+# ---- the table ----
+
+
+def test_iteration_gives_named_tuples():
+    first, *_, last = table()
+    assert (first.node, first.candidate, first.score, first.probability, first.reasons) == ("a", "c", 2.0, 0.5, ())
+    assert last == table()[-1] == table()[2]
+    assert [link.candidate for link in table()[:2]] == ["c", "<d>"]
+    with pytest.raises(IndexError):
+        table()[3]
+
+
+def test_repr_is_one_line_without_control_characters():
+    assert repr(table()) == r"LinkTable(3 links of 2 nodes: a -> c, a -> <d>, =b -> \x1b[31mred\u202e)"
+    assert repr(table()[:1]) == "LinkTable(1 link of 1 node: a -> c)"
+
+
+def test_visible_keeps_letters_and_spaces():
+    assert visible("Grün 語 a-b") == "Grün 語 a-b"
+    assert visible("a\nb\x00\u2028") == r"a\nb\x00\u2028"
+
+
+def test_html_is_escaped():
+    page = table(reasons=[(), (Reason("<i>", "<i>", 1.0),), (Reason("x", "y", 2.0),)])._repr_html_()
+    assert "&lt;d&gt;" in page
+    assert "&lt;i&gt; 1" in page
+    assert "x ~ y 2" in page
+    assert "<d>" not in page
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+
+
+def test_html_shows_the_first_rows():
+    many = fs.LinkTable(np.arange(50), np.arange(50), np.ones(50), np.ones(50))
+    assert many._repr_html_().count("<tr>") == 21
+    assert "30 more rows" in many._repr_html_()
+
+
+def test_csv_cells_cannot_be_formulas():
+    """Texts get an apostrophe in front; negative numbers stay numbers."""
+    starts = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "plain", "a=b"]
+    n = len(starts)
+    links = fs.LinkTable(np.array(starts, dtype=object), np.array(starts, dtype=object), -np.ones(n), np.ones(n))
+    rows = list(csv.reader(io.StringIO(links.to_csv(), newline="")))[1:]
+    expected = ["'" + text if text not in ("plain", "a=b") else text for text in starts]
+    assert [row[0] for row in rows] == [row[1] for row in rows] == expected
+    assert {row[2] for row in rows} == {"-1.0"}
+
+
+def test_csv_of_reasons():
+    links = table(reasons=[(Reason("-x", "-x", 1.0), Reason("x", "y", 0.5)), (), ()])
+    rows = list(csv.reader(io.StringIO(links.to_csv())))
+    assert rows[0] == ["node", "candidate", "score", "probability", "reasons"]
+    assert rows[1] == ["a", "c", "2.0", "0.5", "'-x 1; x ~ y 0.5"]
+    assert rows[2] == ["a", "<d>", "-1.5", "", ""]
+
+
+@pytest.mark.parametrize("method", ["to_csv", "to_jsonl"])
+def test_files_are_not_overwritten_unasked(method, tmp_path):
+    path = tmp_path / "links"
+    assert getattr(table(), method)(path) is None
+    assert path.read_text(encoding="utf-8") == getattr(table(), method)()
+    with pytest.raises(FileExistsError, match="exists already; pass overwrite=True"):
+        getattr(table(), method)(path)
+    getattr(table()[:1], method)(path, overwrite=True)
+    assert path.read_text(encoding="utf-8") == getattr(table()[:1], method)()
+
+
+def test_json_lines():
+    lines = [json.loads(line) for line in table().to_jsonl().splitlines()]
+    assert lines[1] == {"node": "a", "candidate": "<d>", "score": -1.5, "probability": None}
+    links = table(reasons=[(Reason("x", "y", 0.5),), (), ()])
+    assert json.loads(links.to_jsonl().splitlines()[0])["reasons"] == [{"feature": "x", "other": "y", "shared": 0.5}]
+
+
+def test_pandas():
+    pandas = pytest.importorskip("pandas")
+    frame = table().to_pandas()
+    assert isinstance(frame, pandas.DataFrame)
+    assert frame.columns.tolist() == ["node", "candidate", "score", "probability"]
+    assert frame.score.tolist() == [2.0, -1.5, 0.25]
+    assert table(reasons=[(), (Reason("x", "x", 1.0),), ()]).to_pandas().reasons.tolist() == ["", "x 1", ""]
+
+
+def test_polars():
+    polars = pytest.importorskip("polars")
+    frame = table().to_polars()
+    assert isinstance(frame, polars.DataFrame)
+    assert frame["candidate"].to_list() == table().candidate.tolist()
+
+
+def test_networkx(named):
+    networkx = pytest.importorskip("networkx")
+    graph = table().to_networkx()
+    assert isinstance(graph, networkx.DiGraph)
+    assert graph.edges["a", "c"] == {"score": 2.0, "probability": 0.5}
+    unnamed = fs.predict_links(metrics(9)[0], named, np.ones((1, 9)), k=1).to_networkx()
+    assert ("new", 0) in unnamed
+
+
+@pytest.mark.parametrize(
+    ("method", "package"), [("to_pandas", "pandas"), ("to_polars", "polars"), ("to_networkx", "networkx")]
+)
+def test_a_missing_package_is_named(method, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=f"{package} is not installed; run pip install {package}"):
+        getattr(table(), method)()

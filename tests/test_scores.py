@@ -1,0 +1,223 @@
+"""Scores of all nodes: bits, bounds, ties and reuse under another metric."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+import fastspml as fs
+from fastspml import baselines
+from fastspml.kernels import ties
+from fastspml.ranking.scores import NodeScores, link_scores, ranked_norms, tie_shift
+from fastspml.training.objective import mean_hinge
+from tests import naive
+from tests.conftest import dense, matrix_of
+from tests.ranking_cases import SCORES, metrics, text_like
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nodes_without_a_word_in_common_tie_under_the_cosine(dtype, tmp_path):
+    """Their rows have length 1 but for rounding, which grows with the number of words and must not rank them."""
+    network = fs.synthetic_networks(n_tasks=1, n_nodes=120, n_features=400, words_per_node=12, links_per_node=4)[0]
+    network = fs.Network(network.features.astype(dtype), network.adjacency)
+    cosine = baselines.CosineTfidf().fit(network)
+    rows = cosine.metric_.weighting.transform(network.features).astype(np.float64)
+    similarities = (rows @ rows.T).toarray()
+    assert (similarities == 0.0).mean() > 0.1
+    nodes = np.flatnonzero(network.degrees)
+    expected = [
+        roc_auc_score(np.delete(links, node), np.delete(similarities[node], node))
+        for node, links in zip(nodes, network.adjacency.toarray()[nodes], strict=True)
+    ]
+    np.testing.assert_allclose(fs.link_auc(cosine, network, nodes), expected, atol=1e-12)
+    fs.write_networks(tmp_path / "network.h5", [network])
+    mapped = fs.read_networks(tmp_path / "network.h5", mapped=True)[0]
+    np.testing.assert_allclose(fs.link_auc(cosine, mapped, nodes), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["none", "l2", "tfidf"])
+def test_bounds_do_not_show(kind, dtype):
+    """With bounds and without, the same nodes and the same bits, on numbers that do round."""
+    network = fs.Weighting(kind).fit_transform(fs.Network(text_like(2000).astype(dtype)))
+    rng = np.random.default_rng(2)
+    weights, factors = rng.random(120) ** 4, rng.normal(size=(120, 9))
+    context = {"weighting": network.weighting}
+    for metric in (
+        fs.Metric.identity(120, **context),
+        fs.Metric.diagonal(weights, **context),
+        fs.Metric.diagonal(weights - 0.1, score="similarity", **context),
+        fs.Metric.factored(weights, factors, **context),
+        fs.Metric.factored(weights - 0.1, factors.astype(np.float32), score="similarity", **context),
+    ):
+        scorer = NodeScores(metric, network)
+        bounded = scorer.nearest(network.features, 7)
+        scorer.__dict__["searched"] = scorer.searched._replace(has_bounds=False)
+        for got, expected in zip(bounded, scorer.nearest(network.features, 7), strict=True):
+            assert np.array_equal(got, expected)
+
+
+def test_scores_do_not_depend_on_the_other_queries():
+    network = fs.Weighting("l2").fit_transform(fs.Network(text_like(300)))
+    factors = np.random.default_rng(0).normal(size=(120, 10)).astype(np.float32)
+    scorer = NodeScores(fs.Metric.factored(np.ones(120), factors, weighting=network.weighting), network)
+    together = scorer.node_scores(np.arange(50))
+    for size in (1, 7, 49):
+        assert np.array_equal(scorer.node_scores(np.arange(size)), together[:size])
+    assert np.array_equal(together[:, 5], together[:, 299])  # twins
+
+
+def test_the_same_nodes_under_another_metric_are_searched_by_it(network):
+    for one, other in itertools.permutations(metrics(network.n_features)[3:5] + metrics(network.n_features)[8:], 2):
+        scorer = NodeScores(one, network)
+        scorer.nearest(network.features, 3)
+        got = scorer.under(other).nearest(network.features, 3)
+        expected = NodeScores(other, network).nearest(network.features, 3)
+        assert np.array_equal(got[0], expected[0])
+        assert np.array_equal(got[1], expected[1])
+
+
+def test_a_factored_metric_never_forms_a_dense_matrix_of_features(network, monkeypatch):
+    def fail(*_):
+        raise AssertionError("a dense product was formed")
+
+    monkeypatch.setattr("fastspml.metric.FactoredMetric.product", fail)
+    for score in SCORES:
+        metric = fs.Metric.factored(np.ones(9), np.ones((9, 2)), score=score)
+        fs.link_auc(metric, network, [0, 1])
+        fs.LinkIndex(metric, network).query(network, 3)
+        metric.distances(network)
+        metric.similarities(network)
+        mean_hinge(metric, [network], 1.0, 0)
+        mean_hinge(metric, [network], 1.0, 0, n_triplets=10)
+
+
+def test_link_scores_are_those_of_the_metric(network):
+    features, _ = dense(network)
+    for metric in metrics(network.n_features):
+        got = link_scores(metric, network, np.array([1, 6]))
+        for row, node in zip(got, (1, 6), strict=True):
+            expected = np.array(
+                [naive.rank_score(matrix_of(metric), features[node], x, metric.score) for x in features]
+            )
+            if metric.score == "distance":  # up to a constant per node
+                expected += naive.sqdist(matrix_of(metric), features[node], np.zeros(9))
+            np.testing.assert_allclose(row, expected, atol=1e-9)
+
+
+def test_round_scores():
+    scores = np.random.default_rng(0).normal(size=200) * 10.0 ** np.arange(-20, 0, 0.1)
+    for shift in (0.0, tie_shift(np.array([1.0])), tie_shift(np.array([3.7, 1e-3, 1e9]))):
+        got = scores.copy()
+        ties.round_scores(got, shift)
+        assert got.tolist() == naive.round_scores(scores, shift).tolist()
+        assert [ties.round_score(score, shift) for score in scores] == got.tolist()
+
+
+def test_scores_are_rounded_to_a_share_of_the_median_size():
+    step = tie_shift(np.array([0.0, 0.0, 0.0, 5.0, 6.0, 1e30])) / (1.5 * 2.0**52)
+    assert step == 4.0 * 2.0**-40
+    for sizes in ([], [0.0], [np.inf], [np.nan]):
+        assert tie_shift(np.array(sizes)) == 0.0
+
+
+SUMS = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0], [0, 0, 0, 1, 1, 1.0]])
+WEIGHTS = [0.1, 0.2, 0.3, 0.3, 0.2, 0.1]
+
+
+def equal_sums():
+    """Return metrics under which all rows of SUMS but the empty one are as long, but for the order of summing."""
+    assert 0.1 + 0.2 + 0.3 > 0.3 + 0.2 + 0.1
+    return [
+        fs.Metric.diagonal(WEIGHTS),
+        fs.Metric.full(np.diag(WEIGHTS)),
+        fs.Metric.factored(np.zeros(6), np.sqrt(np.array(WEIGHTS))[:, None] * np.eye(6)),
+    ]
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_equal_distances_by_different_features_tie_in_the_auc(mapped, tmp_path):
+    network = fs.Network(SUMS, [*[[0] * 5] * 3, [1, 0, 1, 0, 0], [0] * 5])
+    if mapped:
+        fs.write_networks(tmp_path / "network.h5", [network])
+        network = fs.read_networks(tmp_path / "network.h5", mapped=True)[0]
+    for metric in equal_sums():
+        assert fs.link_auc(metric, network, [3]).tolist() == [0.5]
+
+
+def test_equal_distances_by_different_features_tie_in_a_search():
+    network = fs.Network(SUMS)
+    for metric in equal_sums():
+        nodes, _ = fs.LinkIndex(metric, network).query(np.zeros(6), k=5)
+        assert nodes.tolist() == [[3, 0, 1, 2, 4]]
+        assert fs.connect(metric, network, 2).indices[-6:-2].tolist()[2:] == [0, 1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_search_ties_what_the_auc_ties_under_the_cosine(dtype):
+    """Nodes without a common feature come in their order, after those that have one, in query and connect."""
+    network = fs.synthetic_networks(n_tasks=1, n_nodes=150, n_features=400, words_per_node=5, links_per_node=4)[0]
+    network = fs.Weighting("tfidf").fit_transform(fs.Network(network.features.astype(dtype), network.adjacency))
+    metric = fs.Metric.identity(400, weighting=network.weighting)
+    rows = network.features.astype(np.float64)
+    similarities = (rows @ rows.T).toarray()
+    links = fs.connect(metric, network, 140).toarray()
+    found = fs.LinkIndex(metric, network).query(network, 150)[0]
+    for node in range(150):
+        expected = np.lexsort((np.arange(150), -similarities[node]))
+        n_related = np.count_nonzero(similarities[node])
+        assert n_related < 135
+        assert found[node, n_related:].tolist() == expected[n_related:].tolist()
+        assert set(np.flatnonzero(links[node])) == set(expected[expected != node][:140])
+
+
+def test_an_empty_node_is_nearer_than_one_without_a_common_feature():
+    """Its length is 0, theirs is 1: empty rows must not tie with rows of length 1."""
+    network = fs.Network([[0, 1, 0], [0, 0, 0], [1, 1, 0], [0, 0, 5]])
+    network = fs.Weighting("l2").fit_transform(network)
+    metric = fs.Metric.diagonal(3.0 * np.ones(3), weighting=network.weighting)
+    assert ranked_norms(metric, network.features).tolist() == [3.0, 0.0, 3.0, 3.0]
+    assert fs.LinkIndex(metric, network).query([[1.0, 0.0, 0.0]], 4)[0].tolist() == [[2, 1, 0, 3]]
+
+
+def test_a_very_long_node_does_not_make_others_tie():
+    rng = np.random.default_rng(0)
+    features = rng.random((50, 8))
+    query, giant = rng.random(8), 1e12 * rng.random((1, 8))
+    for metric in (fs.Metric.identity(8), fs.Metric.full(np.eye(8))):
+        alone = fs.LinkIndex(metric, fs.Network(features)).query(query, 50)[0]
+        got = fs.LinkIndex(metric, fs.Network(np.vstack([features, giant]))).query(query, 51)[0]
+        assert got.tolist() == [[*alone[0].tolist(), 50]]
+
+
+def test_the_same_nodes_under_another_metric_have_its_norms_and_scores(network):
+    """Of any two metrics that compare the same rows: nothing of the first one is left."""
+    nodes, everyone = np.arange(14, dtype=np.uint64), np.ones(14, dtype=bool)
+    for one, other in itertools.permutations([metric for metric in metrics(9) if metric.form != "full"], 2):
+        scorer = NodeScores(one, network)
+        scorer.nearest(network.features, 3)
+        scorer.link_quality(nodes, network.adjacency, everyone, 3)
+        got, expected = scorer.under(other), NodeScores(other, network)
+        assert got.norms.tolist() == expected.norms.tolist()
+        assert got.shift == expected.shift
+        assert np.array_equal(got.ranked_scores(np.arange(14)), expected.ranked_scores(np.arange(14)))
+        for mine, new in zip(got.nearest(network.features, 3), expected.nearest(network.features, 3), strict=True):
+            assert np.array_equal(mine, new)
+        quality = (scores.link_quality(nodes, network.adjacency, everyone, 3) for scores in (got, expected))
+        np.testing.assert_array_equal(*quality)
+
+
+def test_an_index_fits_metrics_over_the_same_rows_only():
+    network = fs.Network([[1, 2], [0, 3]])
+    plain = NodeScores(fs.Metric.identity(2), network)
+    weighting, other = fs.Weighting("l2").fit(network), fs.Weighting("l1").fit(network)
+    counts = NodeScores(fs.Metric.identity(2, weighting=weighting, takes_counts=True), network)
+    assert plain.fits(fs.Metric.factored([1.0, 0.0], np.ones((2, 1))))
+    assert not plain.fits(fs.Metric.full(np.eye(2)))
+    assert not plain.fits(fs.Metric.identity(2, weighting=weighting))
+    assert not counts.fits(fs.Metric.identity(2, weighting=weighting))
+    assert not counts.fits(fs.Metric.identity(2, weighting=other, takes_counts=True))
+    assert counts.fits(fs.Metric.identity(2, weighting=weighting, takes_counts=True))
