@@ -3,8 +3,8 @@
 
    It draws the very triplets of fastspml's kernels, and adds in the same order, so that totals agree to the bit. Built
    for the benchmark only: gcc -O3 -march=native -ffp-contract=off -shared -fPIC. An iteration's triplets are drawn while
-   the one before is judged, so that memory can be asked for before it is read: links some triplets before they are drawn,
-   where rows lie as soon as they are known, rows some triplets before they are walked.
+   the one before is evaluated, so that memory can be prefetched: links some triplets before they are drawn, the indptr of
+   rows as soon as the rows are known, rows some triplets before they are read.
 */
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 #define LINE 64
 /* Without force, gcc takes a function that only prefetches for one without effect, and leaves out its calls. */
 #define INLINE static inline __attribute__((always_inline))
-#define LINKS_AHEAD 10 /* triplets between asking for a link and asking for its mark */
-#define MARKS_AHEAD 10 /* triplets between asking for a mark and drawing */
-#define ROWS_AHEAD 4 /* triplets between asking for rows and walking them */
+#define LINKS_AHEAD 10 /* triplets between prefetching a link and prefetching its bit of the Bloom filter */
+#define MARKS_AHEAD 10 /* triplets between prefetching that bit and drawing */
+#define ROWS_AHEAD 4 /* triplets between prefetching rows and reading them */
 #define LINES_ASKED 5 /* of every row, long enough or not: cheaper than a loop whose end cannot be foreseen */
 
 typedef uint64_t u64;
@@ -33,7 +33,7 @@ typedef struct {
     const u64 *adj_indptr;
     const u32 *adj_indices;
     const u32 *link_sources;
-    const u64 *marks; /* bits, by a hash of its nodes set for every link, and by chance for some pairs without */
+    const u64 *marks; /* Bloom filter over links: a bit by a hash of both nodes */
     u64 n_nodes, n_links, n_features, n_marks;
 } Network;
 
@@ -84,7 +84,7 @@ INLINE int are_linked(const Network *net, u64 i, u64 j) {
 
 INLINE u64 triplet_key(u64 key, u64 b) { return mix(key + (b + 1) * GOLDEN); }
 
-/* The first attempt at a triplet: the link goes to l, the node to j, and the link is asked for. */
+/* The first attempt at a triplet: the link goes to l, the node to j, and the link is prefetched. */
 INLINE void ask_link(const Network *net, u64 key, Triplet *triplet) {
     u64 n = 0, p = bounded(key, &n, net->n_links);
     triplet->l = p;
@@ -97,7 +97,7 @@ INLINE void ask_mark(const Network *net, const Triplet *triplet) {
     __builtin_prefetch(&net->marks[mark_of(net, net->link_sources[triplet->l], triplet->j) >> 6]);
 }
 
-/* Draw a triplet that was asked for: nearly always the first attempt is the last. */
+/* Draw a triplet that was prefetched: the first attempt nearly always succeeds. */
 INLINE void draw(const Network *net, u64 key, Triplet *triplet) {
     u64 p = triplet->l, j = triplet->j, i = net->link_sources[p], n = 0;
     while (j == i || are_linked(net, i, j)) {
@@ -354,7 +354,7 @@ INLINE u64 difference(const Network *net, u64 row, u64 other, u32 *features, dou
 
 INLINE u64 row_start(u64 f) { return (f * (f + 1)) >> 1; }
 
-/* Ask for the entries that the row after that of word a needs. */
+/* Prefetch the entries that the row after that of word a needs. */
 INLINE void ask_next_row(const u32 *features, u64 a, u64 n, const double *totals) {
     if (a + 1 == n) return;
     const double *row = totals + row_start(features[a + 1]);
