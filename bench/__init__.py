@@ -1,1 +1,1 @@
-"""Measurements: what the README claims, made again by one command each."""
+"""Measurements: one command repeats each figure of the README."""

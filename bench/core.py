@@ -1,7 +1,7 @@
-"""What the core promises, measured: python -m bench.core [--quick] [-o folder].
+"""Measure the basics: python -m bench.core [--quick] [-o folder].
 
-Work per triplet and microseconds at two sizes of network, memory of a fit, seconds to import and to compile, and a fit
-of the size of the paper's Wikipedia areas.
+Work and microseconds per triplet at two network sizes, memory of a fit, seconds to import and to compile, and a fit of
+the size of the paper's Wikipedia areas.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REPEATS = 5
 
 
 def in_new_process(program: str, **environment: str) -> Any:
-    """Run a program in a process of its own and return the JSON that it prints."""
+    """Run a program in a new process and return the JSON that it prints."""
     got = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ | environment
     )
@@ -31,7 +31,7 @@ def in_new_process(program: str, **environment: str) -> Any:
 
 
 def growth(sizes: list[int], n_iters: int) -> list[dict[str, Any]]:
-    """Fit networks of n nodes and n words, 50 words a node, batch 10; each in a process of its own."""
+    """Fit networks of n nodes and n words, 50 words per node, batch 10, each in a separate process."""
     program = "from bench.core import fit_of_size; import json; print(json.dumps(fit_of_size({size}, {n_iters})))"
     return [in_new_process(program.format(size=size, n_iters=n_iters)) for size in sizes]
 
@@ -42,7 +42,7 @@ def fit_of_size(size: int, n_iters: int) -> dict[str, Any]:
 
     network = fs.synthetic_networks(n_tasks=1, n_nodes=size, n_features=size, words_per_node=50, links_per_node=10)[0]
     model = fs.SPML(reg=1e-5, n_iters=n_iters)
-    # Compile on a tenth of the nodes' rows, so that neither compiler nor its memory is measured.
+    # Compile on a tiny network first, so that neither time nor memory of the compiler is measured.
     fs.SPML(n_iters=1).fit(fs.synthetic_networks(n_tasks=1, n_nodes=100, n_features=200, words_per_node=50)[0])
     arrays = [part for m in (network.features, network.adjacency) for part in (m.data, m.indices, m.indptr)]
     tracemalloc.start()
@@ -77,7 +77,7 @@ def _untraced_bytes(nonzeros: Any) -> int:
 
 
 def _marginal_us(model: Any, network: Any, n_iters: int) -> float:
-    """Return the time of a triplet alone: twice the iterations less once, so that setting up drops out."""
+    """Return the microseconds per triplet without setup: the time of twice the iterations minus that of once."""
     differences = []
     for _ in range(REPEATS):
         seconds = []
@@ -91,11 +91,11 @@ def _marginal_us(model: Any, network: Any, n_iters: int) -> float:
 
 
 def imports() -> dict[str, float]:
-    """Measure what importing fastspml and touching its main names adds to importing what it stands on."""
+    """Measure the import of the dependencies, and what importing fastspml and its main names adds to it."""
     stands_on = "import numpy, scipy.sparse, numba, h5py"
     touched = "import fastspml as fs; fs.MTSPML; fs.read_networks; fs.link_auc"
     timed = "import time, json; {first}; t = time.perf_counter(); {then}; print(json.dumps(time.perf_counter() - t))"
-    in_new_process(timed.format(first=stands_on, then=touched))  # so that byte code is there
+    in_new_process(timed.format(first=stands_on, then=touched))  # writes the byte code
     return {
         "import_stands_on_s": median(
             in_new_process(timed.format(first="pass", then=stands_on)) for _ in range(REPEATS)
@@ -114,7 +114,7 @@ def _seconds_of(command: list[str]) -> float:
 
 
 def compilation(repeats: int = REPEATS) -> dict[str, Any]:
-    """Measure the first diagonal fit with an empty cache folder, and the first fit of the next process; medians."""
+    """Return the median seconds of the first diagonal fit with an empty cache, and of that in the next process."""
     program = (
         "import time, json, fastspml as fs\n"
         "nets = fs.synthetic_networks(n_tasks=3, n_nodes=100, n_features=200, words_per_node=20)\n"
@@ -129,7 +129,7 @@ def compilation(repeats: int = REPEATS) -> dict[str, Any]:
 
 
 def box() -> dict[str, float]:
-    """Time a fresh process that reads the data in the box and fits MT-SPML, imports included, cache warm."""
+    """Time a new process that reads the bundled data and fits MT-SPML, imports included, with a warm cache."""
     program = (
         "import fastspml as fs\n"
         "nets = [net.undirected() for net in fs.datasets.debian()]\n"
@@ -144,7 +144,7 @@ def wikipedia_size() -> dict[str, Any]:
     """Time a diagonal MT-SPML fit of the size of the paper's Wikipedia areas: 6695 words, 3 tasks, 5500 times 10."""
     import fastspml as fs
 
-    # The articles have about 190 different words each, so these do too.
+    # The articles have about 190 different words each; so do these nodes.
     nets = [
         fs.synthetic_networks(n_tasks=1, n_nodes=n, n_features=6695, words_per_node=190, links_per_node=4, seed=n)[0]
         for n in (269, 223, 303)
@@ -161,7 +161,7 @@ def wikipedia_size() -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="smaller networks, for a look")
+    parser.add_argument("--quick", action="store_true", help="smaller networks, for a first impression")
     parser.add_argument("-o", "--output", default=RESULTS, help="folder for core.json (default: bench/results)")
     options = parser.parse_args()
     sizes = [10_000, 100_000] if options.quick else [10_000, 1_000_000]

@@ -1,4 +1,4 @@
-"""What shards do to a fit, and what a cluster gives: python -m bench.distributed [--quick] [--only part] [-o folder].
+"""Effect of shards on a fit, and speed of a cluster: python -m bench.distributed [--quick] [--only part] [-o folder].
 
 The objective and the AUC by the number of shards; the same bits on threads and clusters, also when a worker is killed;
 the bytes of a round; two workers against one process; `select` on two workers against one. From the rates measured
@@ -74,7 +74,7 @@ def by_shards(
 
 @contextmanager
 def every_round_on_workers() -> Iterator[None]:
-    """Give all rounds to a cluster, also where the driver would be faster."""
+    """Run all rounds on the cluster, also where the driver would be faster."""
     before, Driver._pays = Driver._pays, lambda *arguments: True  # type: ignore[method-assign]
     try:
         yield
@@ -86,7 +86,7 @@ def every_round_on_workers() -> Iterator[None]:
 
 
 def digest(model: Any) -> tuple[Any, ...]:
-    """Return what has to be the same: totals, moments, violations and work."""
+    """Return everything that must be the same: totals, moments, violations and work."""
     state = model.state_
     return state.totals.tobytes(), state.moments.tobytes(), state.violations.tobytes(), state.harmonic, state.work
 
@@ -161,7 +161,7 @@ def workers(path: Path, n_iters: int, n_shards: int, repeats: int) -> dict[str, 
 
 
 def _pin(pid: int, core: int) -> None:
-    """Keep a worker on one core, as on a machine of its own: driver and scheduler would make it move."""
+    """Pin a worker to one core, as on a separate machine; driver and scheduler would move it otherwise."""
     for thread in Path(f"/proc/{pid}/task").iterdir():
         os.sched_setaffinity(int(thread.name), {core})
 
@@ -222,7 +222,7 @@ def _anonymous_bytes() -> int:
 
 
 def selection(n_nodes: int, n_iters: int, repeats: int) -> dict[str, Any]:
-    """Time select on one worker and on two, turn by turn; what is found must be the same."""
+    """Time select on one worker and on two, interleaved; both must find the same."""
     given = [networks.planted(n_nodes, n_nodes, 50)]
     grid = {"reg": [1e-3, 1e-4, 1e-5], "margin": [0.5, 1.0], "n_iters": [n_iters]}
     found: dict[str, Any] = {}
@@ -244,7 +244,7 @@ def selection(n_nodes: int, n_iters: int, repeats: int) -> dict[str, Any]:
 
 
 def _has(name: str) -> bool:
-    """Tell whether a data set is on this machine."""
+    """Return whether a data set is on this machine."""
     try:
         return networks.folder(name).is_dir()
     except networks.NoData:

@@ -1,4 +1,4 @@
-"""The page that bench.distributed makes of its figures: what shards do, what a cluster gives, what more would take."""
+"""The page of bench.distributed: effect of shards, speed of a cluster, projection to larger ones."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def projected(n_triplets: int, n_workers: int, n_shards: int, us: float) -> tupl
     for _, size in all_rounds:
         shard_s = size * us / 1e6
         here_s = n_shards * shard_s
-        # Sums that come while others still run are merged meanwhile; those of the last shards are not.
+        # Sums that arrive while other shards run are merged meanwhile; those of the last shards are not.
         there_s = math.ceil(n_shards / n_workers) * shard_s * SLOWEST + min(n_shards, n_workers) * exchange_s
         seconds, n_given = seconds + min(here_s, there_s), n_given + (there_s < here_s)
     return seconds, len(all_rounds), n_given

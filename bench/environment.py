@@ -1,4 +1,4 @@
-"""What every measurement is stored with: the machine, the versions and the commit."""
+"""The machine, versions and commit that are stored with every measurement."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def about() -> dict[str, Any]:
-    """Return what a reader needs to judge figures by."""
+    """Return the machine, the versions and the commit of a measurement."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=RESULTS.parent)
     return {
         "fastspml": __version__,
@@ -58,7 +58,7 @@ def _processor() -> str:
 
 
 def cache_bytes() -> dict[str, int]:
-    """Return the sizes of the caches that hold data, as Linux tells them; empty elsewhere."""
+    """Return the sizes of the data caches as reported by Linux; empty on other systems."""
     sizes = {}
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         kind, level, size = ((folder / name).read_text().strip() for name in ("type", "level", "size"))
@@ -68,7 +68,7 @@ def cache_bytes() -> dict[str, int]:
 
 
 def write_results(folder: str | Path, name: str, results: dict[str, Any]) -> Path:
-    """Write figures with the machine they were measured on; return the file."""
+    """Write results and the machine they were measured on as JSON; return the file."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
@@ -78,7 +78,7 @@ def write_results(folder: str | Path, name: str, results: dict[str, Any]) -> Pat
 
 
 def _in_lines(value: Any) -> str:
-    """Return JSON with a line for each element of a list or dict: one that changes is one line of a difference."""
+    """Return JSON with one line per element of a list or dict, so that differences stay short."""
     if not value or not isinstance(value, (dict, list)):
         return json.dumps(value)
     if isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""A network larger than its memory: python -m bench.memory [--gigabytes 3] [--limit 1.5] [-o folder].
+"""Train on a network larger than the memory limit: python -m bench.memory [--gigabytes 3] [--limit 1.5] [-o folder].
 
 A planted network is written to a file in pieces. One process maps the file under a limit on anonymous memory
 (RLIMIT_DATA) below the file's size, hides nodes, trains on the others and ranks the links of hidden ones; another does
-the same in memory, without a limit. Both must come to the same bits.
+the same in memory, without a limit. Both must give the same bits.
 """
 
 from __future__ import annotations
@@ -25,20 +25,17 @@ import numpy as np
 
 from bench.environment import RESULTS, write_results
 
-WORDS, TOPIC_WORDS, LINKS = (
-    50,
-    10,
-    10,
-)  # of a node; so many of its words and all but one in ten of its links are its topic's
+WORDS, LINKS = 50, 10  # of a node
+TOPIC_WORDS = 10  # of a node's words belong to its topic, as do all but one in ten of its links
 N_FEATURES, N_TOPICS = 100_000, 2_000
 BYTES_PER_NODE = 8 * WORDS + 5 * LINKS + 16
-BLOCK = 20_000  # nodes that are made together
-INDEX_TAKES = 10  # an index in memory takes up to so many times the file
+BLOCK = 20_000  # nodes per block of the generator
+INDEX_TAKES = 10  # an index in memory is at most this many times as large as the file
 SAMPLE_S = 0.02
 
 
 def write_planted(path: Path, n_nodes: int, seed: int = 0) -> None:
-    """Write a network in which nodes of a topic link, block by block: no more than a block is ever in memory."""
+    """Write a network in which nodes of a topic link, block by block; at most one block is in memory."""
     import fastspml as fs
     from fastspml.sparse.csr import csr_from_parts, freeze_csr
 
@@ -78,7 +75,7 @@ def write_planted(path: Path, n_nodes: int, seed: int = 0) -> None:
 
 
 def _words(rng: np.random.Generator, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the words of nodes, sorted and distinct, and how often each has them."""
+    """Return the words of nodes, sorted and distinct, and their counts."""
     topics = nodes % N_TOPICS
     # A word of its own for every place, so that no node has one twice: stretches of the vocabulary, Zipf-like within.
     stretch = N_FEATURES // WORDS
@@ -90,7 +87,7 @@ def _words(rng: np.random.Generator, nodes: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _targets(rng: np.random.Generator, nodes: np.ndarray, n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nodes that each node links to, sorted, and how many they are."""
+    """Return the sorted targets of each node, and their number."""
     topics = nodes % N_TOPICS
     per_topic = (n_nodes - 1 - topics) // N_TOPICS + 1
     targets = topics[:, None] + N_TOPICS * (rng.random((len(nodes), LINKS)) * per_topic[:, None]).astype(np.int64)
@@ -138,7 +135,7 @@ def train_and_evaluate(
 ) -> dict[str, Any]:
     """Hide a fifth of the nodes, train on the others and rank the links of some hidden ones; return what it took.
 
-    Anonymous memory is limited to so many bytes, or to so many more than the process has once everything is compiled.
+    ``limit_bytes`` limits anonymous memory; ``headroom_bytes`` limits what is allocated after compilation.
     """
     import fastspml as fs
 

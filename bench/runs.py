@@ -1,6 +1,6 @@
-"""Runs that are killed, stopped and resumed, and what checkpoints cost: python -m bench.runs [--kills 50] [-o folder].
+"""Kill, stop and resume runs, and measure the cost of checkpoints: python -m bench.runs [--kills 50] [-o folder].
 
-Every run is a process of its own, and the signals are real. All must finish, with the bits of the run nobody disturbed.
+Every run is a separate process, and the signals are real. All runs must finish with the bits of an undisturbed run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RESUMABLE = 75
 MOST_WAIT_S = 0.3  # after a line of the log, and
 MOST_START_S = 3.0  # after the start of a process that need not train yet
 
-# Three tasks, in shards, so that two threads have work; many words, so that saving takes a good part of the time.
+# Three tasks in shards keep two threads busy; 100,000 words make saving take a large share of the time.
 NETWORKS = {"n_tasks": 3, "n_nodes": 600, "n_features": 100_000, "words_per_node": 20, "links_per_node": 4}
 KEYS = {
     "weighting": "tfidf",
@@ -78,7 +78,7 @@ def bits(folder: Path) -> str:
 
 
 def start(arguments: Sequence[str], folder: Path, n_lines: int = 1) -> subprocess.Popen[str]:
-    """Start a run and return once its log has so many new lines: the first when it trains, then one a checkpoint."""
+    """Start a run and return when its log has n_lines new lines: the first when it trains, then one per checkpoint."""
     log = Lines(folder / "log.jsonl")
     n_before = len(log.read())
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -131,21 +131,21 @@ def disturbed_runs(
     threads: Sequence[int],
     n_jobs: int,
 ) -> dict[str, Any]:
-    """Disturb runs at random moments of their training until so many were met; compare all with the expected bits."""
+    """Disturb training at random moments until n_runs runs were hit; compare all with the expected bits."""
     name = f"{signal.Signals(number).name}-{'-'.join(map(str, threads))}"
 
     def attempt(n: int) -> list[dict[str, Any]]:
         rng, folder = random.Random(f"{name}-{n}"), work / f"{name}-{n}"
-        # Of every fifth run the second disturbance hits what was resumed; some kills come before training begins.
+        # Every fifth run is disturbed again after it was resumed; some kills come before training begins.
         n_moments = 2 if n % 5 == 0 else 1
         moments = [(rng.uniform(0, MOST_WAIT_S), rng.randrange(1, n_lines // n_moments)) for _ in range(n_moments)]
         if number == signal.SIGKILL and n % 5 == 1:
             moments = [(rng.uniform(0, MOST_START_S), 0)]
         hits = disturbed_run(networks, folder, number, moments, threads)
         if bits(folder) != expected:
-            raise RuntimeError(f"{folder} has other bits than the run that nobody disturbed")
+            raise RuntimeError(f"{folder} has other bits than the undisturbed run")
         shutil.rmtree(folder)
-        print(f"{name}: run {n} was met {len(hits)} times, same bits", flush=True)
+        print(f"{name}: run {n} was hit {len(hits)} times, same bits", flush=True)
         return hits
 
     met: list[list[dict[str, Any]]] = []

@@ -1,7 +1,7 @@
 """Measure fastspml beside C and beside its peers: python -m bench.speed [--quick] [--only part] [-o folder].
 
-Each part's results are kept in speed.json, so that one can be measured again alone; speed.md and the figures are made
-from all of them.
+The results of each part are kept in speed.json, so that a part can be measured again alone; speed.md and the figures
+show all parts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bench.speed.page import NOT_MEASURED, page
 
 
 def tell(text: str) -> None:
-    """Say on standard error what is being done."""
+    """Print to standard error what is being measured."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -53,7 +53,7 @@ def render(folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.speed", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small networks and few repeats: about three minutes")
-    parser.add_argument("--only", choices=PARTS, action="append", help="measure this part; others stay as they were")
+    parser.add_argument("--only", choices=PARTS, action="append", help="measure only this part; keep the others")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "speed", help="folder to write to")
     options = parser.parse_args()
     path = options.output / "speed.json"

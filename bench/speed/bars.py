@@ -1,4 +1,4 @@
-"""What was to be shown, and what was: each bar with its figure from the results of one run."""
+"""Targets and whether the results of a run meet them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Bar = tuple[str, str, str, bool]  # what, wanted, got, whether it is met
 
 
 def bars(results: dict[str, Any]) -> list[Bar]:
-    """Return the bars that the results can answer."""
+    """Return the targets that the results have figures for."""
     return [
         *_limit(results), *_peers(results), *_objective(results), *_threads(results), *_ranking(results)
     ]  # fmt: skip

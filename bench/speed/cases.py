@@ -36,17 +36,17 @@ class Case:
         return SHAPES[self.shape]()
 
     def tiny(self) -> fs.Network:
-        """Return a network that takes no time, to see that the case runs."""
+        """Return a tiny network, to test that the case runs."""
         return networks.planted(60, 40, 6)
 
     def n_iters(self, n_triplets: int) -> int:
-        """Return the iterations that judge about so many triplets, a full metric's being far longer."""
+        """Return the iterations for about n_triplets triplets, fewer for a full metric, whose triplets take longer."""
         return max(2, n_triplets // (250 if self.metric == "full" else 1) // self.batch_size)
 
     def run(self, network: fs.Network | Prepared, n_iters: int, **params: Any) -> Callable[[], fs.SPML]:
-        """Return a fit of a network that is laid out before: what it does is set up memory, and iterate.
+        """Return a fit of a network that is laid out beforehand: it allocates memory and iterates.
 
-        Nothing is projected, as nothing is in the loop in C.
+        Nothing is projected, as in the loop in C.
         """
         model = fs.SPML(reg=REG, metric=self.metric, batch_size=self.batch_size, projection="never", **params)
         prepared = network if isinstance(network, Prepared) else model.prepare(network)

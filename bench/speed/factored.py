@@ -83,7 +83,7 @@ def lightfm(network: fs.Network, loss: str) -> Callable[[], Any]:
 
 
 def two_threads(network: fs.Network, n_triplets: int, repeats: int) -> float:
-    """Return how many times two threads are as fast as one, with the same bits."""
+    """Return the speed of two threads relative to one; the bits must be the same."""
     case, n_iters = Case("", "factored", BATCH), n_triplets // BATCH
     prepared = fs.SPML(metric="factored").prepare(network)
     one, two = (case.run(prepared, n_iters, shards=N_SHARDS, n_threads=n) for n in (1, 2))
@@ -117,7 +117,7 @@ def search(network: fs.Network, n_queries: int) -> dict[str, Any]:
 
 
 def measure(tell: Callable[[str], None], quick: bool = False) -> dict[str, Any]:
-    """Return microseconds a triplet beside C and peers, two threads against one, and queries a second."""
+    """Return microseconds per triplet beside C and peers, two threads against one, and queries a second."""
     repeats, n_triplets = (3, 50_000) if quick else (9, 200_000)
     results: dict[str, Any] = {"rank": RANK, "repeats": repeats, "C": {}, "two threads": {}, "us": {}}
     for shape in SHAPES[:1] if quick else SHAPES:

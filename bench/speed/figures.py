@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bench.paper.figures import pyplot, save  # its look is theirs
+from bench.paper.figures import pyplot, save  # the style of the paper's figures
 
-# Colour, marker and line; the last two tell methods apart without the first.
+# Colour, marker and line; marker and line distinguish methods in black and white.
 STYLES: dict[str, tuple[str, str, str]] = {
     "fastspml": ("#000000", "o", "-"),
     "fastspml, averaged": ("#1f4e8c", "s", "-"),
@@ -46,7 +46,7 @@ def objective(part: dict[str, Any], folder: Path) -> None:
 
 
 def growth(part: dict[str, Any], folder: Path) -> None:
-    """Draw microseconds a triplet against each number that is varied, and where arrays outgrow caches."""
+    """Draw microseconds per triplet against each number that is varied; mark where arrays outgrow caches."""
     figure, panels = pyplot.subplots(1, len(part["rows"]), figsize=(11, 2.9), sharey=True, layout="constrained")
     for axes, (name, rows) in zip(panels, part["rows"].items(), strict=True):
         at = [row["at"] for row in rows]
@@ -63,7 +63,7 @@ def growth(part: dict[str, Any], folder: Path) -> None:
         axes.set_xticks(at, [_short(value) for value in at])
         axes.minorticks_off()
         axes.set_xlabel(name)
-    panels[0].set_ylim(0)  # theirs is one, and now all have said how far up it goes
+    panels[0].set_ylim(0)  # the panels share it; set it after all of them are drawn
     panels[0].set_ylabel("microseconds a triplet")
     panels[-1].legend(frameon=False, fontsize=8)
     save(figure, folder, "speed-growth")

@@ -1,4 +1,4 @@
-"""Microseconds a triplet against nodes, words, words a node and batch, one varied at a time; C beside it."""
+"""Microseconds per triplet against nodes, words, words per node and batch size, one varied at a time, beside C."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def measure(
     base: dict[str, int] | None = None,
     varied: dict[str, list[int]] | None = None,
 ) -> dict[str, Any]:
-    """Return a row for each value of each number that is varied, and where caches end."""
+    """Return a row for each value of each number that is varied, and the sizes of the caches."""
     base = base or (QUICK_BASE if quick else BASE)
     varied = varied or (QUICK_VARIED if quick else VARIED)
     repeats, n_triplets = (3, 50_000) if quick else (5, 200_000)
@@ -50,7 +50,7 @@ def measure(
 
 
 def arrays(network: Any) -> dict[str, int]:
-    """Return the bytes of what a triplet reads at random: rows of attributes, totals, links."""
+    """Return the bytes of the arrays that a triplet accesses at random: rows of features, totals and links."""
     features, adjacency = network.features, network.adjacency
     return {
         "rows bytes": features.data.nbytes + features.indices.nbytes + features.indptr.nbytes,
@@ -60,7 +60,7 @@ def arrays(network: Any) -> dict[str, int]:
 
 
 def bends(results: dict[str, Any]) -> list[str]:
-    """Say between which sizes an array outgrows a cache, which is where a curve can bend."""
+    """Return sentences that name the sizes between which an array outgrows a cache, where a curve can bend."""
     sentences = []
     for name, key, what in (
         ("nodes", "rows bytes", "rows of attributes"),
@@ -68,7 +68,7 @@ def bends(results: dict[str, Any]) -> list[str]:
         ("words", "totals bytes", "totals"),
     ):
         rows = results["rows"].get(name, [])
-        for level, size in list(results["caches"].items())[1:]:  # what fits the first is not what is read at random
+        for level, size in list(results["caches"].items())[1:]:  # the first level is smaller than any of these arrays
             for before, after in pairwise(rows):
                 if before[key] <= size < after[key]:
                     sentences.append(

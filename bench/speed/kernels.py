@@ -1,4 +1,4 @@
-"""Every case of the table beside the same loop in C where there is one, and what compiling takes."""
+"""Every case beside the same loop in C, and the time of compilation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.speed.timing import interleaved, seconds_of
 
 
 def in_c(case: Case, network: fs.Network, n_iters: int) -> Callable[[], tuple[np.ndarray, int]] | None:
-    """Return the case's fit in C: totals and how many triplets were violated; None where no C can be built."""
+    """Return the case's fit in C, which gives totals and the number of violated triplets; None without a C compiler."""
     if not limit.has_compiler():
         return None
     loop = limit.LimitSPML(network, case.metric)
@@ -24,7 +24,7 @@ def in_c(case: Case, network: fs.Network, n_iters: int) -> Callable[[], tuple[np
 
 
 def beside_c(case: Case, network: fs.Network, n_triplets: int, repeats: int) -> dict[str, Any]:
-    """Time a case and the loop in C, both on a network that is laid out already; totals must agree to the bit."""
+    """Time a case and the loop in C on a network that is laid out beforehand; compare their totals bit for bit."""
     n_iters = case.n_iters(n_triplets)
     fit, loop = case.run(network, n_iters), in_c(case, network, n_iters)
     seconds = interleaved({"numba": fit} | ({"C": loop} if loop else {}), repeats)
@@ -45,14 +45,14 @@ def beside_c(case: Case, network: fs.Network, n_triplets: int, repeats: int) -> 
 
 
 def projection(case: Case) -> dict[str, Any]:
-    """Time the projection of a full metric that is learned, with as many threads as BLAS takes by itself."""
+    """Time the projection of a learned full metric, with the default number of BLAS threads."""
     metric = case.run(case.network(), 50)().metric_
     seconds, _ = seconds_of(metric.project)
     return {"words": len(metric.columns), "seconds": seconds}
 
 
 def measure(tell: Callable[[str], None], quick: bool = False) -> dict[str, Any]:
-    """Return the rows of all cases, what the memory can do, and seconds of compiling."""
+    """Return the rows of all cases, the speed of the memory, and the seconds of compilation."""
     repeats, n_triplets = (3, 100_000) if quick else (9, 1_000_000)
     results: dict[str, Any] = {"repeats": repeats, "triplets": n_triplets, "cases": {}, "skipped": {}}
     results["memory"] = limit.memory() if limit.has_compiler() else None

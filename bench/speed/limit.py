@@ -1,4 +1,4 @@
-"""The limit: the same loop in C, and what the memory of the machine can do; built when a compiler is there."""
+"""The limit: the same loop in C, and the speed of the memory; built if there is a C compiler."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Network(ctypes.Structure):
 
 
 def has_compiler() -> bool:
-    """Tell whether the C loop can be built here."""
+    """Return whether there is a C compiler."""
     return shutil.which("gcc") is not None
 
 
@@ -41,14 +41,14 @@ def library() -> ctypes.CDLL:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "limit.so"
         subprocess.run(["gcc", *FLAGS, str(SOURCE), "-o", str(target)], check=True)
-        built = ctypes.CDLL(str(target))  # stays when the file is gone
+        built = ctypes.CDLL(str(target))  # stays loaded after the file is deleted
     built.run.restype = built.run_full.restype = built.run_factored.restype = ctypes.c_uint64
     built.random_access.restype = built.stream.restype = ctypes.c_double
     return built
 
 
 class LimitSPML:
-    """Algorithm 1 in C: one network of attributes as they are, one thread, no projection."""
+    """Algorithm 1 in C: one network, features without weighting, one thread, no projection."""
 
     def __init__(self, network: Network, metric: str = "diagonal") -> None:
         prepared = SPML(metric=metric).prepare(network)
@@ -79,7 +79,7 @@ class LimitSPML:
         rank: int = 32,
         step: float = 0.005,
     ) -> tuple[np.ndarray, int]:
-        """Return the totals and how many triplets were violated; those of factors are in `factor_totals`."""
+        """Return the totals and the number of violated triplets; totals of factors are in `factor_totals`."""
         totals = np.zeros(self._n_entries)
         whole, number = ctypes.c_uint64, ctypes.c_double
         more = []
@@ -97,10 +97,10 @@ class LimitSPML:
 
 
 def memory(megabytes: int = 256) -> dict[str, Any]:
-    """Return what the memory can do: nanoseconds of a random access that waits for the one before, and of one that does
-    not, and gigabytes a second in a stream."""
+    """Return the nanoseconds of a dependent and of an independent random access, and the gigabytes per second of a
+    stream."""
     built, size = library(), megabytes * 2**20 // 8
-    array = np.full(size, 0, dtype=np.uint64)  # written to: untouched zeros are all one page
+    array = np.full(size, 0, dtype=np.uint64)  # written, because untouched zeros share one page
     pointer, whole = ctypes.c_void_p(array.ctypes.data), ctypes.c_uint64
     n_accesses = 2_000_000
     chained = built.random_access(pointer, whole(size), whole(n_accesses), 1)

@@ -1,4 +1,4 @@
-"""The shapes that are measured: real networks where their files are at hand, and planted ones of any size."""
+"""The networks that are measured: real ones where their files are available, and planted ones of any size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class NoData(Exception):
 
 
 def folder(name: str) -> Path:
-    """Return the folder of a public data set; those who measure go on without it where it is missing."""
+    """Return the folder of a public data set; raise NoData if it is missing, so that its part is skipped."""
     try:
         return data.folder(name)
     except SystemExit:
@@ -27,7 +27,7 @@ def folder(name: str) -> Path:
 
 @cache
 def debian_packages() -> fs.Network:
-    """Return all packages of the Debian snapshot as one network, links running both ways."""
+    """Return all packages of the Debian snapshot as one undirected network."""
     path = folder("debian-bookworm")
     networks = read_debian(path / "Packages.xz", path / "Translation-en.xz", tasks=None, keep_unlinked=True)
     return networks[0].undirected()
@@ -35,14 +35,14 @@ def debian_packages() -> fs.Network:
 
 @cache
 def wikipedia_areas() -> list[fs.Network]:
-    """Return the paper's three areas, links running both ways."""
+    """Return the paper's three areas as undirected networks."""
     folder("wikipedia")
     return [network.undirected() for network in data.wikipedia()]
 
 
 @cache
 def wikipedia_as_one() -> fs.Network:
-    """Return the three areas as one network, which is what the loop in C takes; no links between areas."""
+    """Return the three areas as one network, because the loop in C takes one; areas are not linked."""
     areas = wikipedia_areas()
     features = sparse.vstack([area.features for area in areas], format="csr")
     return fs.Network(features, sparse.block_diag([area.adjacency for area in areas], format="csr"), name="Wikipedia")
@@ -50,7 +50,7 @@ def wikipedia_as_one() -> fs.Network:
 
 @cache
 def coauthor_physics() -> fs.Network:
-    """Return the co-authors of physics papers, links running both ways."""
+    """Return the co-authors of physics papers as an undirected network."""
     return read_npz(folder("npz") / "coauthor_phy.npz")[0].undirected()
 
 

@@ -59,7 +59,7 @@ class Judge:
 
 
 def problem(network: fs.Network, n_hidden: int, n_fresh: int) -> tuple[fs.Network, Judge]:
-    """Return the weighted training network, and a judge that knows the hidden nodes."""
+    """Return the weighted training network, and the evaluation on hidden nodes."""
     split = network.split(test_size=0.2, seed=0)
     weighting = fs.Weighting("tfidf").fit(split.train)
     train, whole = weighting.transform(split.train), weighting.transform(network)
@@ -68,7 +68,7 @@ def problem(network: fs.Network, n_hidden: int, n_fresh: int) -> tuple[fs.Networ
 
 
 def doubling(first: int) -> Iterator[int]:
-    """Yield whole numbers that double every second time, without end or repetition."""
+    """Yield an endless increasing sequence of whole numbers that doubles with every second one."""
     last = 0
     for step in count():
         number = round(first * 2 ** (step / 2))
@@ -78,14 +78,14 @@ def doubling(first: int) -> Iterator[int]:
 
 
 def by_fastspml(train: fs.Network, reg: float, n_looks: int = 30, **params: Any) -> Iterator[np.ndarray]:
-    """Show the weights of fastspml after more and more iterations."""
+    """Yield the weights of fastspml after more and more iterations."""
     model = fs.SPML(reg=reg, margin=MARGIN, projection="never", seed=TRAINING_SEED, **params)
     for _ in model.stages(model.prepare(train), list(islice(doubling(500), n_looks))):
         yield model.metric_.weights
 
 
 def by_scipy(train: fs.Network, reg: float, batch_size: int = 10) -> Iterator[np.ndarray]:
-    """Show the weights of the tuned SciPy version; its triplets are drawn by fastspml's kernel, a thousand batches."""
+    """Yield the weights of the tuned SciPy version; its triplets are drawn by fastspml's kernel, a thousand batches."""
     batches = (batch for start in count(1, 1000) for batch in peers.draw(train, 1000, batch_size, TRAINING_SEED, start))
     stops = doubling(500)
     stop = next(stops)
@@ -96,7 +96,7 @@ def by_scipy(train: fs.Network, reg: float, batch_size: int = 10) -> Iterator[np
 
 
 def by_sgd(examples: sparse.csr_array, labels: np.ndarray, reg: float) -> Iterator[np.ndarray]:
-    """Show the weights of scikit-learn's SGD on written-out triplets: after tenths of the first pass, then passes."""
+    """Yield the weights of scikit-learn's SGD on written-out triplets: after tenths of the first pass, then passes."""
     model, tenth = peers.sgd_classifier(reg), max(1, len(labels) // 10)
     for start in range(0, len(labels), tenth):
         part = slice(start, start + tenth)
@@ -108,7 +108,7 @@ def by_sgd(examples: sparse.csr_array, labels: np.ndarray, reg: float) -> Iterat
 
 
 def by_fresh_sgd(train: fs.Network, reg: float, block: int = 10_000) -> Iterator[np.ndarray]:
-    """Show the weights of scikit-learn's SGD on triplets that are written out as it goes, none twice."""
+    """Yield the weights of scikit-learn's SGD on new triplets, which are written out during training."""
     model, rows, stops = peers.sgd_classifier(reg), peers.attributes(train), doubling(1)
     stop = next(stops)
     for t in count(1):
@@ -120,7 +120,7 @@ def by_fresh_sgd(train: fs.Network, reg: float, block: int = 10_000) -> Iterator
 
 
 def by_liblinear(examples: sparse.csr_array, labels: np.ndarray, reg: float, tol: float) -> Iterator[np.ndarray]:
-    """Show the weights of LIBLINEAR, once, when it has come to its tolerance."""
+    """Yield the weights of LIBLINEAR once, when it has converged to its tolerance."""
     yield peers.fit_quietly(peers.liblinear(reg, len(labels), tol), examples, labels)
 
 
@@ -134,7 +134,7 @@ OURS: dict[str, dict[str, Any]] = {
 def measure(
     tell: Callable[[str], None], quick: bool = False, network: fs.Network | None = None, n_written: int = N_WRITTEN
 ) -> dict[str, Any]:
-    """Return a curve for each method and reg, and when each reached what LIBLINEAR reached."""
+    """Return a curve for each method and reg, and the time at which each reached LIBLINEAR's objective."""
     n_hidden, n_fresh, limit_s = (200, 200_000, 3.0) if quick else (1000, 1_000_000, 20.0)
     tell("objective: fresh triplets to judge by")
     train, judge = problem(network or networks.debian_packages(), n_hidden, n_fresh)
@@ -180,7 +180,7 @@ def _curves(
 
 
 def reached(curves: dict[str, Curve], within: float = 0.01) -> list[dict[str, Any]]:
-    """Return, for each of LIBLINEAR's tolerances, when every other method came within 1% of its objective."""
+    """Return, for each tolerance of LIBLINEAR, the seconds until every other method was within 1% of its objective."""
     rows = []
     for tol, point in zip(TOLERANCES, curves.get("LIBLINEAR", []), strict=False):
         wanted = point["objective"] * (1 + within)

@@ -1,4 +1,4 @@
-"""What others would do the same work with: each peer's code, written as well as it could be, on the same triplets.
+"""The same work with other libraries, each used as efficiently as we could, on the same triplets.
 
 A triplet under a diagonal metric is an example of a linear classifier. With g = (x_i - x_l)^2 - (x_i - x_j)^2, word by
 word, the gap d(i, l) - d(i, j) is w . g, and its loss max(0, w . g + 1) is the hinge loss max(0, 1 - y w . z) of the
@@ -65,7 +65,7 @@ def differences(rows: sparse.csr_array, one: np.ndarray, other: np.ndarray) -> s
 
 
 def write_out(rows: sparse.csr_array, triplets: np.ndarray) -> sparse.csr_array:
-    """Return the rows g of triplets, shape (m, d); the quickest way that SciPy was found to have."""
+    """Return the rows g of triplets, shape (m, d); the fastest way that we found in SciPy."""
     i, j, l = triplets.T
     linked, unlinked = differences(rows, i, l), differences(rows, i, j)
     linked.data *= linked.data
@@ -74,7 +74,7 @@ def write_out(rows: sparse.csr_array, triplets: np.ndarray) -> sparse.csr_array:
 
 
 def write_out_plainly(rows: sparse.csr_array, triplets: np.ndarray) -> sparse.csr_array:
-    """Return the rows g as one would write it down: rows are taken out, subtracted and squared."""
+    """Return the rows g in the obvious way: select, subtract and square rows."""
     i, j, l = triplets.T
     anchors = rows[i]
     linked, unlinked = anchors - rows[l], anchors - rows[j]
@@ -82,7 +82,7 @@ def write_out_plainly(rows: sparse.csr_array, triplets: np.ndarray) -> sparse.cs
 
 
 def as_examples(written: sparse.csr_array) -> tuple[sparse.csr_array, np.ndarray]:
-    """Return z and y of a linear classifier; every other row is turned, because a classifier wants two classes."""
+    """Return z and y for a linear classifier; every other row is negated, because a classifier needs two classes."""
     signs = np.where(np.arange(written.shape[0]) % 2, 1.0, -1.0)
     turned = written.copy()
     turned.data *= np.repeat(-signs, np.diff(written.indptr))
@@ -118,7 +118,10 @@ class ScipySPML:
 
     def iterates(self, triplets: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         """Yield the totals after each batch; always the same array."""
-        totals, judged = np.zeros(self.rows.shape[1]), np.full(self.rows.shape[1], self.reg)  # judged at I at first
+        totals, judged = (
+            np.zeros(self.rows.shape[1]),
+            np.full(self.rows.shape[1], self.reg),
+        )  # starts at I
         for t, batch in enumerate(triplets, start=1):
             parts = self.parts(self.rows, batch)
             sums = (parts @ judged) / (self.reg * max(1, t - 1))
@@ -168,14 +171,14 @@ def torch_bags(network: Network, reg: float, margin: float = 1.0, double: bool =
     words, data = torch.from_numpy(features.indices.astype(np.int64)), torch.from_numpy(features.data.copy()).to(dtype)
 
     def entries(nodes: Any) -> tuple[Any, Any]:
-        """Return where the entries of rows lie, one row after the other, and the lengths of the rows."""
+        """Return the positions of the entries of rows, row by row, and the lengths of the rows."""
         starts, lengths = indptr[nodes], indptr[nodes + 1] - indptr[nodes]
         before = torch.cumsum(lengths, 0) - lengths
         return torch.repeat_interleave(starts - before, lengths) + torch.arange(int(lengths.sum())), lengths
 
     def fit(triplets: np.ndarray) -> np.ndarray:
         batch_size = triplets.shape[1]
-        totals = torch.full((d, 1), reg, dtype=dtype, requires_grad=True)  # the first batch is judged at I
+        totals = torch.full((d, 1), reg, dtype=dtype, requires_grad=True)  # starts at I
         optimiser = torch.optim.SGD([totals])
         scattered = torch.zeros(batch_size * d, dtype=dtype)
         places = torch.arange(batch_size) * d
@@ -222,7 +225,7 @@ def liblinear(reg: float, n_triplets: int, tol: float) -> Any:
 
 
 def fit_quietly(solver: Any, examples: sparse.csr_array, labels: np.ndarray) -> np.ndarray:
-    """Return the weights that a solver finds; that it stopped early is told by its `n_iter_`, not by a warning."""
+    """Return the weights that a solver finds; `n_iter_`, not a warning, shows whether it stopped early."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return solver.fit(examples, labels).coef_[0]
@@ -251,10 +254,10 @@ def bpr(network: Network, epochs: int) -> Callable[[], Any]:
 
 
 def metric_learn_says(network: Network) -> dict[str, str]:
-    """Return what metric-learn says to triplets of a small network, as sparse rows and as dense ones."""
+    """Return the result or error of metric-learn on triplets of a small network, with sparse and with dense rows."""
     from metric_learn import SCML
 
-    triplets = draw(network, 1, 50)[0][:, [0, 2, 1]]  # it wants i, its neighbour, its non-neighbour
+    triplets = draw(network, 1, 50)[0][:, [0, 2, 1]]  # its order is i, neighbour, non-neighbour
     said = {}
     given = {"sparse rows": sparse.csr_matrix(network.features), "dense rows": network.features.toarray()}
     for kind, rows in given.items():
@@ -278,11 +281,11 @@ def measure(
     n_triplets: int = 200_000,
     repeats: int = 5,
 ) -> dict[str, Any]:
-    """Return microseconds a triplet of fastspml and of every peer, one thread, diagonal, batches of 10 and of 100."""
+    """Return microseconds per triplet of fastspml and of every peer, one thread, diagonal, batches of 10 and of 100."""
     if quick:
         n_triplets, repeats = n_triplets // 4, min(3, repeats)
     network = networks.tfidf(network or networks.debian_packages())
-    work: dict[str, tuple[int, Callable[[], Any]]] = {}  # what is run, and how many triplets that takes
+    work: dict[str, tuple[int, Callable[[], Any]]] = {}  # the number of triplets, and the function
     for batch_size in (10, 100):
         label = f"batch {batch_size}"
         n_iters = max(1, n_triplets // batch_size)
@@ -326,7 +329,7 @@ def measure(
             micros[f"{name}, with the writing out as one would write it"] = (
                 micros[name] + micros["writing triplets out, as one would write it"]
             )
-    if "BPR 1" in micros:  # what an epoch takes, without what setting up does
+    if "BPR 1" in micros:  # an epoch without setup
         micros["implicit's BPR, a sample"] = micros.pop(f"BPR {1 + BPR_EPOCHS}") - micros.pop("BPR 1")
     said = metric_learn_says(networks.planted(60, 40, 6)) if missing("metric-learn") is None else None
     return {"triplets": n_triplets, "repeats": repeats, "us": micros, "metric-learn": said, "skipped": skipped}
@@ -334,7 +337,7 @@ def measure(
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """Let PyTorch, where it is there, use one thread for a while."""
+    """Limit PyTorch, if it is installed, to one thread in this context."""
     if missing("PyTorch"):
         yield
         return

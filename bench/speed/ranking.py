@@ -19,15 +19,15 @@ from bench.speed.timing import interleaved, seconds_of
 
 K = 10
 
-# Queries are drawn from the nodes themselves; the brute force of scikit-learn takes its time.
+# Queries are drawn from the nodes; fewer for scikit-learn, whose brute force is slow.
 N_QUERIES, N_SLOW_QUERIES = 4_000, 400
 
-# Nodes that the loop over roc_auc_score is timed on.
+# Number of nodes that the loop over roc_auc_score is timed on.
 N_LOOP_NODES = 100
 
 THREADS = {1: "one thread", 2: "two threads"}
 
-# What a peer needs, by the name that results have for it.
+# The module of each peer, by its name in the results.
 NEEDED = {"sparse_dot_topn": "sparse_dot_topn", "scikit-learn": "sklearn.neighbors", "pynndescent": "pynndescent"}
 
 
@@ -95,7 +95,7 @@ def top_k(network: fs.Network, metric: fs.Metric | None = None, repeats: int = 5
     elif "sparse_dot_topn" not in skipped:
         some, columns = rows[chosen], rows.T.tocsr()
         for n in THREADS:
-            # Its results are not sorted, which is in its favour.
+            # Its results are not sorted, which saves it time.
             add(
                 "sparse_dot_topn", n, len(chosen),
                 lambda n=n: peers["sparse_dot_topn"].sp_matmul_topn(some, columns, top_n=K, n_threads=n),
@@ -126,7 +126,7 @@ def top_k(network: fs.Network, metric: fs.Metric | None = None, repeats: int = 5
         "metric": "cosine" if is_cosine else repr(metric),
         "queries": sizes,
         "queries per second": per_second,
-        "times": {  # by how many fastspml on as many threads is faster
+        "times": {  # the ratio to fastspml on the same number of threads
             name: per_second[f"fastspml, {name.rsplit(', ', 1)[1]}"] / value for name, value in per_second.items()
         },
         "recall": recall,  # all others are exact
@@ -178,10 +178,10 @@ def auc(network: fs.Network, repeats: int = 3, test_size: float = 0.2, seed: int
 
 
 def growth(sizes: Sequence[int] = (1_000, 10_000, 100_000, 300_000), n_queries: int = 500) -> list[dict[str, Any]]:
-    """Return seconds and peak memory of top-k and `link_auc` of so many nodes, one thread, against the network's size.
+    """Return seconds and peak memory of top-k and `link_auc` for n_queries nodes, one thread, by network size.
 
-    Each size runs in a process of its own, whose peak is told as it stands after the network is made, after top-k and
-    after AUC; words grow like the nodes up to 100,000, 50 to a node.
+    Each size runs in a separate process. Its peak is read after the network is made, after top-k and after AUC. There
+    are as many words as nodes, at most 100,000, and 50 per node.
     """
     with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         return [pool.apply(_grown, (size, n_queries)) for size in sizes]
@@ -206,9 +206,9 @@ def _grown(n_nodes: int, n_queries: int) -> dict[str, Any]:
 
 
 def _peak_mb() -> float:
-    """Return the most memory that this process has held."""
+    """Return the peak memory of this process."""
     status = Path("/proc/self/status")
-    if status.exists():  # what getrusage tells of a new process begins with its parent's peak
+    if status.exists():  # getrusage of a new process starts with its parent's peak
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) / 2**10
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -216,7 +216,7 @@ def _peak_mb() -> float:
 
 
 def _searched_once(metric: fs.Metric, network: fs.Network) -> fs.LinkIndex:
-    """Return an index that has made all that a first search makes."""
+    """Return an index after one search, which makes what later searches reuse."""
     index = fs.LinkIndex(metric, network)
     index.query(network.subset(np.array([0])), 1)
     return index
@@ -226,7 +226,7 @@ def _module(name: str) -> Any:
     """Import a peer, or return the reason why it is left out."""
     try:
         return import_module(name)
-    except Exception as error:  # whatever keeps a peer from being imported is no reason not to measure the others
+    except Exception as error:  # a peer that cannot be imported does not stop the others
         return f"cannot be imported: {type(error).__name__}: {error}"
 
 
@@ -244,7 +244,7 @@ def _approximate(pynndescent: Any, rows: sparse.csr_matrix, is_cosine: bool, n_t
 
 
 def _recall(metric: fs.Metric, network: fs.Network, chosen: np.ndarray, found: np.ndarray, exact: np.ndarray) -> float:
-    """Return the share of found nodes that are as near as the exact k-th; ties may be told in any order."""
+    """Return the share of found nodes that are as near as the exact k-th; ties may be in any order."""
     rows = network.features
     n_right = 0
     for column in range(K):

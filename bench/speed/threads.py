@@ -19,7 +19,7 @@ N_SHARDS = 32
 
 
 def measure(tell: Callable[[str], None], quick: bool = False) -> dict[str, Any]:
-    """Return, shape by shape and batch by batch, microseconds a triplet on one and on two threads."""
+    """Return microseconds per triplet on one and on two threads, for each network and batch size."""
     repeats, n_triplets = (3, 4_000_000) if quick else (5, 10_000_000)
     rows = []
     for shape in QUICK_SHAPES if quick else SHAPES:

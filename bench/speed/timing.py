@@ -1,4 +1,4 @@
-"""How seconds are measured: medians of repeats that take turns, so that a slow spell of the machine hits all alike."""
+"""Timing: medians of interleaved repeats, so that a slow phase of the machine affects all candidates alike."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 
 
 def interleaved(work: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Return the median seconds of each piece of work; every one is run once before, which is not counted."""
+    """Return the median seconds of each function, after one run of each that is not counted."""
     for run in work.values():
         run()
     seconds: dict[str, list[float]] = {name: [] for name in work}
@@ -22,16 +22,16 @@ def interleaved(work: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str
 
 
 def seconds_of(run: Callable[[], Value]) -> tuple[float, Value]:
-    """Return the seconds of one piece of work that is too long to repeat, and what it gave."""
+    """Return the seconds of one call, for work that is too long to repeat, and its result."""
     started = time.perf_counter()
     result = run()
     return time.perf_counter() - started, result
 
 
 def looks(values: Iterable[Value], limit_s: float) -> Iterator[tuple[float, Value]]:
-    """Yield each value with the seconds that were spent on making it and those before, until a limit is passed.
+    """Yield each value with the seconds spent so far on making values, until a limit is passed.
 
-    What the caller does with a value is not counted.
+    The time that the caller spends on a value is not counted.
     """
     iterator, elapsed_s = iter(values), 0.0
     while elapsed_s < limit_s:
