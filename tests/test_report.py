@@ -20,6 +20,7 @@ import fastspml as fs
 from fastspml.cli import main
 from fastspml.ranking.scores import NodeScores
 from fastspml.report import plots
+from fastspml.report.comparison import explain_method, paired_difference
 from fastspml.report.summary import ROC_POINTS, about_run, facts, mean_roc, render, write_report
 from tests.conftest import make_network
 
@@ -92,6 +93,90 @@ def networks():
 @pytest.fixture(scope="module")
 def model(networks):
     return trained(fs.MTSPML(weighting="tfidf", n_iters=300, common_reg=1e-2, task_reg=1e-2), networks)
+
+
+def test_the_title_names_the_data_set(networks, model, run_folder, capsys):
+    def title(known):
+        return re.search("<title>(.*?)</title>", render(known))[1]
+
+    assert title(facts(model, networks)) == "MT-SPML on 2 tasks"
+    assert title(facts(model, networks, {"networks": "/data/debian.h5"})) == "MT-SPML on debian, 2 tasks"
+    named = {"data_set": "Debian packages"}
+    assert title(facts(model, networks, {"networks": "x.h5"}, about=named)) == "MT-SPML on Debian packages, 2 tasks"
+    single = trained(fs.SPML(n_iters=20, metric="factored"), networks[:1])
+    assert title(facts(single, networks[:1])) == "Factored SPML on red"
+    capsys.readouterr()
+    assert main(["report", str(run_folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["data_set"] == "nets"
+
+
+def test_every_method_is_explained(networks, model):
+    known = facts(model, networks)
+    page = render(known)
+    for row in known["methods"]:
+        assert explain_method(row["method"])
+        assert f"<dt>{row['method']}</dt><dd>{explain_method(row['method'])}</dd>" in page
+    assert explain_method("MT-SPML, factored").startswith("multi-task SPML")
+    assert "factors" in explain_method("MT-SPML, factored")
+    assert explain_method("something else") == ""
+
+
+def test_differences_are_paired_and_have_errors(networks, model):
+    known = facts(model, networks)
+    training = [split.train for split in fs.split_networks(networks, 0.3)]
+    euclid = fs.baselines.Euclid("l1").fit(training)
+    gaps = []
+    for q, network in enumerate(networks):
+        nodes = model.hidden_nodes_[q]
+        gap = fs.link_auc(model.metric(q), network, nodes) - fs.link_auc(euclid, network, nodes)
+        gaps.append(gap[~np.isnan(gap)])
+    row = known["methods"][0]
+    assert row["difference"] == pytest.approx(known["methods"][-1]["mean"] - row["mean"])
+    assert row["difference_error"] == pytest.approx(np.sqrt(sum(gap.var(ddof=1) / len(gap) for gap in gaps)) / 2)
+    page = render(known)
+    assert f"{row['difference']:+.3f} ± {row['difference_error']:.3f}" in page
+    assert "difference" not in known["methods"][-1]
+
+
+def test_a_paired_difference_by_hand():
+    nan = float("nan")
+    difference, error = paired_difference(
+        [np.array([0.9, 0.7, nan]), np.array([0.5])], [np.array([0.5, 0.5, 0.1]), np.array([0.3])]
+    )
+    assert difference == pytest.approx((0.3 + 0.2) / 2)
+    assert np.isnan(error)  # one task has a single node
+    difference, error = paired_difference([np.array([0.9, 0.7])], [np.array([0.5, 0.5])])
+    assert (difference, error) == (pytest.approx(0.3), pytest.approx(0.1))
+    assert np.isnan(paired_difference([np.array([nan])], [np.array([nan])])).all()
+
+
+def test_the_results_of_a_model_do_not_replace_those_of_another_form(networks):
+    model = trained(fs.MTSPML(n_iters=50, metric="factored"), networks)
+    results = {"methods": [{"method": "MT-SPML", "auc": [0.25, 0.75], "difference": 0.1, "difference_error": 0.02}]}
+    rows = facts(model, networks, results=results)["methods"]
+    assert [row["method"] for row in rows] == ["MT-SPML", "MT-SPML, factored"]
+    assert rows[0]["auc"] == [0.25, 0.75]
+    assert (rows[0]["difference"], rows[0]["difference_error"]) == (0.1, 0.02)
+
+
+def test_hidden_nodes_are_mentioned_where_there_are_some(networks, model):
+    assert "Hidden nodes and their links took no part in training" in render(facts(model, networks))
+
+
+def test_charts_have_few_lines_with_their_names_inside():
+    nets = fs.synthetic_networks(n_tasks=7, n_nodes=40, n_features=40, words_per_node=5, links_per_node=3)
+    known = facts(trained(fs.MTSPML(n_iters=20), nets), nets)
+    roc, convergence = re.findall(r'<svg [^>]*aria-label="(?:Mean ROC|Share of).*?</svg>', render(known), re.DOTALL)
+    assert roc.count("<polyline") == 3
+    ranked = sorted(known["tasks"], key=lambda task: task["auc"])
+    for name in (f"{ranked[-1]['name']} (AUC", "mean of tasks", f"{ranked[0]['name']} (AUC"):
+        assert name in roc
+    assert convergence.count("<polyline") == 1
+    assert convergence.count("<polygon") == 1
+    by_method = plots.by_method([("a", [0.6, 0.9, np.nan])], ["x", "y", "z"], "t", "l")
+    scale = [float(x) for x in re.search(r'class="range" d="M([\d.]+) .*?M([\d.]+) ', by_method).groups()]
+    assert scale[0] < scale[1]
+    assert "range" not in plots.by_method([("a", [0.6])], ["x"], "t", "l")
 
 
 def test_numbers_are_those_of_the_library(networks, model):
@@ -184,7 +269,8 @@ def test_every_kind_of_model(kind, form, n_tasks):
     model = trained(kind(metric=form, n_iters=50, reg=0.1) if kind is fs.SPML else kind(metric=form, n_iters=50), nets)
     known = facts(model, nets)
     text = " ".join(check_page(render(known)).text)
-    assert known["model"] == ("MT-SPML" if kind is fs.MTSPML else "U-SPML" if n_tasks > 1 else "SPML")
+    name = "MT-SPML" if kind is fs.MTSPML else "U-SPML" if n_tasks > 1 else "SPML"
+    assert known["model"] == (name if form == "diagonal" else f"{name}, {form}")
     assert "cosine tf-idf was left out of the comparison" in text
     assert "feature 0" in text or "feature 1" in text
     assert len(known["words"]) == (n_tasks + 1 if kind is fs.MTSPML else 1)
@@ -219,9 +305,10 @@ def test_without_hidden_nodes_the_page_says_why(networks):
         known = facts(trained_model, networks)
         text = " ".join(check_page(render(known)).text)
         assert not known["methods"]
-        assert "The model records no nodes that were hidden when it was trained" in text
+        assert "No nodes were hidden when this model was trained" in text
+        assert "took no part in training" not in text
         assert "The words that matter" in text
-        assert "AUC is the chance" not in text
+        assert "AUC: the probability" not in text
     assert "Convergence" not in text  # a metric alone does not remember its training
 
 
@@ -240,7 +327,7 @@ def test_tasks_without_a_scored_node_and_nodes_without_words(networks, model):
     features = first.features.toarray()
     features[hidden] = 0
     wordless = [fs.Network(features, first.adjacency, "red", first.nodes, first.vocabulary), networks[1]]
-    assert "It has no words that training knew" in " ".join(check_page(render(facts(model, wordless))).text)
+    assert "It has no words that occur in training" in " ".join(check_page(render(facts(model, wordless))).text)
 
 
 def test_a_task_that_hides_nothing_and_networks_weighted_before(networks):
@@ -268,6 +355,7 @@ def test_hostile_names_are_only_text(networks, tmp_path):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     parsed = check_page(page)
     assert "alert" in "".join(parsed.text)
+    assert not set(page) & set("\x00\u202e")
     assert [row["method"] for row in known["methods"]] == [HOSTILE, "MT-SPML"]
     ElementTree.fromstring(
         plots.standalone(plots.by_method([(HOSTILE, [0.3, np.nan])], [HOSTILE] * 2, HOSTILE, HOSTILE))
@@ -291,7 +379,7 @@ def test_nothing_is_overwritten_unasked(networks, model, tmp_path):
     write_report(path, model, networks, overwrite=True)
     check_page(path.read_text())
     assert os.listdir(tmp_path) == ["report.html"]
-    with pytest.raises(FileNotFoundError, match="is no folder; make it"):
+    with pytest.raises(FileNotFoundError, match="is not a folder; create it"):
         write_report(tmp_path / "missing" / "report.html", model, networks)
     with pytest.raises(ValueError, match="one AUC per task; there are 2 tasks"):
         facts(model, networks, results={"methods": [{"method": "other", "auc": [0.5]}]})
@@ -300,11 +388,14 @@ def test_nothing_is_overwritten_unasked(networks, model, tmp_path):
 
 
 def test_a_standalone_chart_needs_no_page():
-    chart = plots.standalone(plots.lines([("a", [0, 1], [0, 1]), (None, [0, 1], [1, 0])], "t", "x", "y", diagonal=True))
+    band = ([0, 1], [0, 0], [1, 1])
+    curves = [("a", [0, 1], [0, 1]), (None, [0, 1], [1, 0])]
+    chart = plots.standalone(plots.lines(curves, "t", "x", "y", diagonal=True, band=band))
     root = ElementTree.fromstring(chart)
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert "var(" not in chart
     assert len(root.findall(".//{*}polyline")) == 2
+    assert len(root.findall(".//{*}polygon")) == 1
 
 
 @pytest.mark.parametrize(
@@ -358,7 +449,9 @@ def test_the_command(run_folder, tmp_path, capsys, monkeypatch):
 
 def test_seconds_of_a_run_that_went_on(run_folder, tmp_path):
     (tmp_path / "model.h5").write_text("")
-    (tmp_path / "history.jsonl").write_text("".join(f'{{"elapsed_s": {s}}}\n' for s in (1, 2, 3, 0.5, 2.5)))
+    (tmp_path / "history.jsonl").write_text(
+        "".join(f'{{"iteration": 1, "elapsed_s": {s}}}\n' for s in (1, 2, 3, 0.5, 2.5))
+    )
     assert about_run(tmp_path)["seconds"] == 5.5
     assert set(about_run(run_folder)) == {"date", "seconds", "versions"}
     assert set(about_run(run_folder / "model.h5")) == {"date"}
@@ -368,7 +461,7 @@ def test_seconds_of_a_run_that_went_on(run_folder, tmp_path):
 
 # Looks at the page in two windows; what reaches beyond them, and text beyond its chart, is named.
 LOOKER = """<!DOCTYPE html><html><head><link rel="icon" href="data:,"></head><body>
-<iframe src="/report.html" width="400" height="800"></iframe><iframe src="/report.html" width="1200" height="800"></iframe>
+<iframe src="/report.html" width="390" height="800"></iframe><iframe src="/report.html" width="1200" height="800"></iframe>
 <pre id="found"></pre><script>
 window.onload = () => {
   const found = [...document.querySelectorAll("iframe")].map(frame => {
@@ -379,6 +472,14 @@ window.onload = () => {
         beyond.push(text.textContent);
     }
     return {width: page.documentElement.scrollWidth, room: page.documentElement.clientWidth, beyond,
+      smallest: Math.min(...[...page.querySelectorAll("svg text")].map(text => {
+        const svg = text.ownerSVGElement;
+        return parseFloat(getComputedStyle(text).fontSize) * svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+      })),
+      cut: [...page.querySelectorAll("table")].filter(table => {
+        const box = table.parentElement;
+        return table.scrollWidth > box.clientWidth + 1 && getComputedStyle(box).overflowX !== "auto";
+      }).length,
       sections: page.querySelectorAll("section").length, paper: getComputedStyle(page.body).backgroundColor,
       loaded: frame.contentWindow.performance.getEntriesByType("resource").map(entry => entry.name)};
   });
@@ -426,5 +527,7 @@ def test_in_a_browser(networks, tmp_path, scheme, paper):
         assert window["sections"] > 5
         assert window["width"] <= window["room"]
         assert window["beyond"] == []
+        assert window["smallest"] >= 9
+        assert window["cut"] == 0
         assert window["loaded"] == []
         assert window["paper"] == f"rgb({', '.join(str(int(paper[k : k + 2], 16)) for k in (1, 3, 5))})"

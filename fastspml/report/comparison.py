@@ -6,6 +6,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
+METHODS = {
+    "Euclid": "Euclidean distance of word counts, scaled to sum 1; nothing is learned",
+    "popularity": "the nodes with the most links first, the same for every query",
+    "cosine tf-idf": "cosine of tf-idf weights, as in text search; nothing is learned",
+    "SPML": "one metric, learned from the links of the network",
+    "ST-SPML": "single-task SPML: a metric for each task, learned from that task alone",
+    "U-SPML": "union SPML: one metric, learned from all tasks together",
+    "MT-SPML": "multi-task SPML: a common metric and one per task, learned jointly",
+}
+FORMS = {"factored": "with factors for words of similar meaning", "full": "with a weight for every pair of words"}
+
+
+def explain_method(name: str) -> str:
+    """Return what a method does, in a phrase; empty for one that is not known."""
+    method, _, form = name.partition(", ")
+    return ", ".join([METHODS[method], *([FORMS[form]] if form in FORMS else [])]) if method in METHODS else ""
+
 
 def mean_over_tasks(values: Sequence[float]) -> float:
     """Return the mean of the values that are defined; nan if there is none."""

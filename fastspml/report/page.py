@@ -1,93 +1,27 @@
-"""The page of a report: HTML made from facts, which computes nothing and needs no network access to be read."""
+"""The page of a report: HTML made from facts. It computes nothing, and the page needs no network access."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from string import Template
 from typing import Any
 
 import numpy as np
 
 from fastspml import __version__
 from fastspml.report import plots
+from fastspml.report.comparison import explain_method
 from fastspml.report.plots import escape
+from fastspml.report.template import PAGE, PAGE_STYLE
 
-ROWS_PER_CHART = 20  # of distributions: a chart has to fit on a printed page
-
-PAGE = Template("""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<link rel="icon" href="data:,">
-<title>$title</title>
-<style>$style</style>
-</head>
-<body>
-<main>
-<header><h1>$title</h1>
-<p class="lead">$lead</p></header>
-$sections
-<footer>Made by fastspml $version.</footer>
-</main>
-</body>
-</html>
-""")
-
-PAGE_STYLE = """
-*{box-sizing:border-box}
-body{margin:0;background:var(--paper);color:var(--ink);
-font:1rem/1.5 system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif}
-main{max-width:62rem;margin:0 auto;padding:1.5rem 1rem 3rem;overflow-wrap:anywhere}
-h1{font-size:1.7rem;line-height:1.2;margin:0 0 .5rem}
-h2{font-size:1.25rem;margin:2.4rem 0 .3rem;padding-top:.6rem;border-top:1px solid var(--rule)}
-h3{font-size:1rem;margin:1.4rem 0 .4rem}
-p{margin:.3rem 0 .8rem;max-width:44rem}
-.lead{font-size:1.1rem}
-.says,footer,figcaption{color:var(--soft)}
-.remarks{padding-left:1.2rem;color:var(--soft);font-size:.88rem;max-width:52rem}
-.scroll{overflow-x:auto}
-table{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums;margin:.4rem 0 1rem}
-th,td{padding:.2rem 0 .2rem 1rem;text-align:right;vertical-align:bottom;unicode-bidi:isolate}
-td{white-space:nowrap}
-th:first-child,td:first-child{text-align:left;padding-left:0;min-width:5.5rem;white-space:normal;overflow-wrap:anywhere}
-td{border-top:1px solid var(--rule)}
-th{font-weight:600;overflow-wrap:normal}
-tr.total td{font-weight:700}
-.settings td{text-align:left;white-space:normal}
-svg{display:block;width:100%;height:auto}
-figure{margin:.4rem 0 1rem;max-width:38rem}
-figcaption{font-size:.88rem}
-.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr));gap:.4rem 2rem}
-.pair figure{max-width:30rem}
-.words{display:grid;grid-template-columns:repeat(auto-fill,minmax(11.5rem,1fr));gap:0 1.6rem}
-.words table{width:100%}
-.node{border-left:3px solid var(--rule);padding:.05rem 0 .05rem .8rem;margin:0 0 .9rem;font-size:.88rem}
-.node.best{border-color:var(--c0)}
-.node.worst{border-color:var(--c1);border-left-style:dashed}
-.node p{margin:.1rem 0}
-bdi{font-weight:600}
-@media print{
-@page{margin:15mm}
-html{font-size:9.5pt}
-main{max-width:none;padding:0}
-h2,h3,.says{break-after:avoid}
-p,figure,.node,.scroll,section section{break-inside:avoid}
-.scroll{overflow:visible}
-.pair{grid-template-columns:1fr 1fr}
-}
-"""
+ROWS_PER_CHART = 20  # so that a chart of distributions fits on a printed page
 
 
 def render(known: Mapping[str, Any]) -> str:
     """Return the page that shows the facts of a report."""
-    tasks = known["tasks"]
-    subject = f"{len(tasks)} tasks" if len(tasks) > 1 else tasks[0]["name"]
     sections = [_data_section(known), *_quality_sections(known), _training_section(known), _words_section(known)]
     sections += _similar_section(known)
     return PAGE.substitute(
-        title=escape(f"{known['model']} on {subject}"),
+        title=escape(_title(known)),
         style=plots.page_style() + PAGE_STYLE,
         lead=escape(_lead(known)),
         sections="\n".join([*sections, *_nodes_section(known), _settings_section(known)]),
@@ -95,30 +29,42 @@ def render(known: Mapping[str, Any]) -> str:
     )
 
 
+def _title(known: Mapping[str, Any]) -> str:
+    """Return the name of the model and of the data set, as far as it is known."""
+    names, data_set = [task["name"] for task in known["tasks"]], known.get("data_set")
+    subject = names[0] if len(names) == 1 else f"{len(names)} tasks"
+    if data_set and data_set != subject:
+        subject = f"{data_set}, {subject}"
+    name, _, form = known["model"].partition(", ")
+    return f"{f'{form.capitalize()} {name}' if form else name} on {subject}"
+
+
 def _lead(known: Mapping[str, Any]) -> str:
     if not known["methods"]:
         return (
-            "The model records no nodes that were hidden when it was trained, so this page cannot tell how well it "
-            "predicts the links of nodes never seen before. Train with test_size to learn that."
+            "No nodes were hidden when this model was trained, so this page cannot say how well it predicts the links "
+            "of unseen nodes. Train with test_size to measure that."
         )
     *others, ours = sorted(known["methods"], key=lambda row: row["method"] == known["model"])
     n_hidden = sum(task["hidden"] for task in known["tasks"])
     if np.isnan(ours["mean"]):
         return f"{n_hidden:,} nodes were hidden, but none has both a link and a non-link, so none can be scored."
     lead = (
-        f"The links of {n_hidden:,} hidden nodes were predicted from their words alone. A link was ranked before a "
-        f"non-link in {ours['mean']:.1%} of the cases, on average (mean AUC {ours['mean']:.3f}; guessing gives 0.5)"
+        f"The links of {n_hidden:,} hidden nodes were predicted from their words alone. On average, a link was ranked "
+        f"before a non-link in {ours['mean']:.1%} of the cases (mean AUC {ours['mean']:.3f}; guessing gives 0.5)."
     )
     best = max(others, key=lambda row: -1.0 if np.isnan(row["mean"]) else row["mean"], default=None)
-    return lead + (f"; the best of the other methods, {best['method']}, comes to {best['mean']:.3f}." if best else ".")
+    return lead + (f" The best of the other methods, {best['method']}, has {best['mean']:.3f}." if best else "")
 
 
 def _data_section(known: Mapping[str, Any]) -> str:
-    header = ["task", "nodes", "of them hidden", "links", "different words", "words a node"]
+    header = ["task", "nodes", "hidden", "links", "different words", "words per node"]
     keys = ("name", "nodes", "hidden", "links", "words")
     rows = [[*(task.get(key, 0) for key in keys), f"{task['words_per_node']:.1f}"] for task in known["tasks"]]
-    says = "Hidden nodes took no part in training, nor did their links. A link that runs both ways is counted twice."
-    return _section("What was trained on", says, _table(header, rows))
+    says = "A link that runs both ways is counted twice."
+    if any(task.get("hidden") for task in known["tasks"]):
+        says = f"Hidden nodes and their links took no part in training. {says}"
+    return _section("The networks", says, _table(header, rows))
 
 
 def _quality_sections(known: Mapping[str, Any]) -> list[str]:
@@ -129,8 +75,11 @@ def _quality_sections(known: Mapping[str, Any]) -> list[str]:
     title = "AUC of the links of hidden nodes, by method"
     chart = plots.by_method(
         [(row["method"], row["auc"]) for row in methods], names, title, "AUC of the links of hidden nodes",
-        ours=[row["method"] for row in methods if row["method"].endswith("SPML")],
+        ours=[row["method"] for row in methods if "SPML" in row["method"]],
     )  # fmt: skip
+    caption = "Bar: mean AUC, from 0.5, which is chance."
+    if len(names) > 1:
+        caption += " Line: from the lowest to the highest task."
     rows = [[name, *(row["auc"][q] for row in methods)] for q, name in enumerate(names)]
     total = ["mean", *(row["mean"] for row in methods)] if len(names) > 1 else None
     header = [
@@ -145,11 +94,13 @@ def _quality_sections(known: Mapping[str, Any]) -> list[str]:
     ]
     keys = ("name", "hidden", "scored", "hidden_links", "auc", "average_precision", "reciprocal_rank", "hits")
     parts = [
-        _figure(chart, "Bar: mean over tasks, from 0.5, which is chance. Mark: one task."),
+        _figure(chart, caption),
+        _methods_table(known),
+        *(["<h3>AUC by task</h3>"] if len(names) > 1 else []),
         _table(["task", *(row["method"] for row in methods)], rows, total),
         f"<h3>More measures of {escape(known['model'])}</h3>",
         '<p class="says">A hidden node is scored if it has a link and a non-link. Reciprocal rank: the mean of 1/rank '
-        f"of a node's links, each among its non-links. Hits: the share of links among the first {k}.</p>",
+        f"of a node's links, each ranked among its non-links. Hits: the share of links among the first {k}.</p>",
         _table(header, [[task[key] for key in keys] for task in tasks]),
     ]
     if known["remarks"]:
@@ -158,7 +109,9 @@ def _quality_sections(known: Mapping[str, Any]) -> list[str]:
             '<p class="says">Worth knowing before trusting the figures:</p>',
             f'<ul class="remarks">{remarks}</ul>',
         ]
-    says = "AUC is the chance that a link of a hidden node is ranked before a non-link; 1 is perfect, 0.5 is guessing."
+    says = (
+        "AUC: the probability that a link of a hidden node is ranked before a non-link; 1 is perfect, 0.5 is guessing."
+    )
     charts = [
         plots.distributions(
             [(task["name"], np.array(task["node_auc"])) for task in tasks[start : start + ROWS_PER_CHART]],
@@ -170,47 +123,75 @@ def _quality_sections(known: Mapping[str, Any]) -> list[str]:
         _section("How well links of hidden nodes are predicted", says, *parts),
         _section(
             "Node by node",
-            "How many hidden nodes of a task have which AUC; the upright line is the median. Nodes to the left of 0.5 "
-            "are predicted worse than by guessing.",
+            "The distribution of the AUC of hidden nodes, by task; the vertical line is the median. Nodes to the left "
+            "of 0.5 are predicted worse than by guessing.",
             *(_figure(chart) for chart in charts),
         ),
     ]
 
 
+def _methods_table(known: Mapping[str, Any]) -> str:
+    """Return what each method does, its mean AUC, and by how much the model is better."""
+    rows = []
+    for row in known["methods"]:
+        difference, error = row.get("difference"), row.get("difference_error")
+        lead = "-" if difference is None or np.isnan(difference) else f"{difference:+.3f}"
+        if lead != "-" and error is not None and not np.isnan(error):
+            lead += f" ± {error:.3f}"
+        if row["method"] == known["model"]:
+            lead = "-"
+        rows.append([row["method"], row["mean"], lead])
+    says = (
+        f'<p class="says">Lead: the mean AUC of {escape(known["model"])} minus that of the method, with the standard '
+        "error of the difference, which is taken node by node on the same hidden nodes. A lead below twice its error "
+        "may be chance.</p>"
+    )
+    explained = [(row["method"], explain_method(row["method"])) for row in known["methods"]]
+    meanings = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in explained if text)
+    return says + _table(["method", "mean AUC", "lead"], rows) + (f"<dl>{meanings}</dl>" if meanings else "")
+
+
 def _training_section(known: Mapping[str, Any]) -> str:
     figures = []
-    rocs = [(task["name"], task["roc"]) for task in known["tasks"] if not np.isnan(task.get("roc", [np.nan])[0])]
-    if rocs:
-        share = np.linspace(0.0, 1.0, len(rocs[0][1]))
-        curves = [(name, share, np.array(roc)) for name, roc in rocs]
+    scored = [task for task in known["tasks"] if not np.isnan(task.get("roc", [np.nan])[0])]
+    if scored:
         chart = plots.lines(
-            _told_apart(curves), "Mean ROC of hidden nodes", "share of non-links passed", "share of links found",
+            _roc_curves(scored), "Mean ROC of hidden nodes", "share of non-links passed", "share of links found",
             diagonal=True,
         )  # fmt: skip
-        says = "ROC, the mean over hidden nodes: links found while going down the list; dotted is guessing."
+        says = "ROC, the mean over hidden nodes: the share of links found when going down the list; dotted is guessing."
         figures.append(_figure(chart, says))
     convergence = known["convergence"]
     if convergence:
         iterations = convergence["iterations"]
-        curves = [(row["name"], iterations, np.array(row["share"])) for row in convergence["violated"]]
-        highest = max(float(max(y)) for _, _, y in curves)
+        shares = np.array([row["share"] for row in convergence["violated"]])
+        name = convergence["violated"][0]["name"] if len(shares) == 1 else "mean of tasks"
         chart = plots.lines(
-            _told_apart(curves), "Share of violated triplets during training", "iteration", "share violated",
-            x_range=(0, iterations[-1]), y_range=(0.0, min(1.0, highest * 1.05) or 1.0),
+            [(name, iterations, shares.mean(axis=0))], "Share of violated triplets during training", "iteration",
+            "share violated", x_range=(0, iterations[-1]), y_range=(0.0, min(1.0, float(shares.max()) * 1.05) or 1.0),
+            band=(iterations, shares.min(axis=0), shares.max(axis=0)) if len(shares) > 1 else None,
         )  # fmt: skip
-        says = "Convergence: drawn triplets whose link was not nearer than the non-link by the margin."
-        figures.append(_figure(chart, f"{says} Once level, more iterations change little."))
+        says = "Convergence: the share of drawn triplets whose link is not nearer than the non-link by the margin."
+        says += " The band has all tasks." if len(shares) > 1 else ""
+        figures.append(_figure(chart, f"{says} It need not reach 0; once it is level, more iterations change little."))
     if not figures:
         return ""
-    return _section("ROC and convergence" if rocs else "Convergence", "", f'<div class="pair">{"".join(figures)}</div>')
+    title = "ROC and convergence" if scored else "Convergence"
+    return _section(title, "", f'<div class="pair">{"".join(figures)}</div>')
 
 
-def _told_apart(curves: list[tuple[str, Any, np.ndarray]]) -> list[tuple[str | None, Any, np.ndarray]]:
-    """Return the curves, or, of more than can be told apart, their mean before all of them without names."""
-    if len(curves) <= plots.N_STYLES:
-        return list(curves)
-    mean = ("mean of tasks", curves[0][1], np.mean([y for _, _, y in curves], axis=0))
-    return [*((None, x, y) for _, x, y in curves), mean]
+def _roc_curves(tasks: Sequence[Mapping[str, Any]]) -> list[tuple[str | None, Any, np.ndarray]]:
+    """Return the curves of the tasks with the highest and lowest AUC, and the mean of all tasks."""
+    share = np.linspace(0.0, 1.0, len(tasks[0]["roc"]))
+    ranked = sorted(tasks, key=lambda task: -task["auc"])
+
+    def curve(task: Mapping[str, Any]) -> tuple[str, Any, np.ndarray]:
+        return f"{task['name']} (AUC {task['auc']:.3f})", share, np.array(task["roc"])
+
+    if len(tasks) < 3:
+        return [curve(task) for task in ranked]
+    mean = ("mean of tasks", share, np.mean([task["roc"] for task in tasks], axis=0))
+    return [curve(ranked[0]), mean, curve(ranked[-1])]
 
 
 def _words_section(known: Mapping[str, Any]) -> str:
@@ -218,15 +199,15 @@ def _words_section(known: Mapping[str, Any]) -> str:
     for part in known["words"]:
         rows = [[word["word"], f"{word['weight']:#.3g}".rstrip(".")] for word in part["words"]]
         tables.append(_table([part["name"], "weight"], rows or [["no weight above zero", ""]]))
-    says = "Sharing a word with a large weight brings two nodes near. "
+    says = "Two nodes that share a word with a large weight are near. "
     if len(known["words"]) > 1:
-        says += "What holds in all tasks is in the common weights, which start at 1; a task adds its own, from 0."
+        says += "Common weights apply to all tasks and are pulled to 1; each task adds its own, which are pulled to 0."
     return _section("The words that matter", says, f'<div class="words">{"".join(tables)}</div>')
 
 
 def _similar_section(known: Mapping[str, Any]) -> list[str]:
     rows = [[part["word"], ", ".join(part["similar"])] for part in known.get("similar", [])]
-    says = "The words with the largest weights, each with the words that link nodes nearly as well as itself would."
+    says = "The words with the largest weights, each with the words that the model treats as most similar to it."
     table = f'<div class="settings">{_table(["word", "similar words"], rows)}</div>'
     return [_section("Words that the model treats as similar", says, table)] if rows else []
 
@@ -239,10 +220,10 @@ def _nodes_section(known: Mapping[str, Any]) -> list[str]:
             pair = f'<div class="pair"><div>{best}</div><div>{worst}</div></div>'
             parts.append(f"<section><h3>{escape(task['name'])}</h3>{pair}</section>")
     says = (
-        "Hidden nodes with the highest (full line) and the lowest AUC (dashed line), and the words they have in common "
-        "with the nearest true link; for the worst also with the nearest node that is no link: the words that misled. "
-        "A place is the rank among all other nodes; in brackets is how much a word, or a word of one node with a word "
-        "of the other, takes off the distance."
+        "Hidden nodes with the highest AUC (solid line) and the lowest (dashed line). Each is compared with its "
+        "nearest true link, by the words that they share; the worst also with the nearest non-link. A place is the "
+        "rank among all other nodes. In brackets: by how much a word, or a word of one node with a word of the "
+        "other, reduces the distance."
     )
     return [_section("Best and worst predicted nodes", says, *parts)] if parts else []
 
@@ -256,17 +237,17 @@ def _node(node: Mapping[str, Any], kind: str) -> str:
         _compared("Nearest true link", node["nearest_link"]),
     ]
     if kind == "worst":
-        parts.append(_compared("Nearest that is no link", node["nearest_other"]))
+        parts.append(_compared("Nearest non-link", node["nearest_other"]))
         if not node["nearest_other"]["shared"]:
-            parts[-1] += ", but its own words weigh little, which makes it near to all"
+            parts[-1] += ", but its words have small weights, so it is near to all nodes"
     if not node["has_words"]:
-        parts.append("It has no words that training knew, so nothing tells its links.")
+        parts.append("It has no words that occur in training, so its links cannot be predicted.")
     return f'<div class="node {kind}">' + "".join(f"<p>{part}</p>" for part in parts) + "</div>"
 
 
 def _compared(what: str, other: Mapping[str, Any]) -> str:
     words = ", ".join(f"{word['word']} ({word['shared']:.2g})" for word in other["shared"])
-    shared = f"shared: {escape(words)}" if words else "no shared word that counts"
+    shared = f"shared: {escape(words)}" if words else "no shared word with a weight"
     return f"{what}: <bdi>{escape(other['node'])}</bdi>, place {other['place']:,}; {shared}"
 
 
@@ -278,7 +259,7 @@ def _settings_section(known: Mapping[str, Any]) -> str:
     rows += [[f"version of {name}", value] for name, value in about.get("versions", {}).items()]
     if not rows:
         return ""
-    says = "What it takes, besides the networks, to train the same metric again."
+    says = "With these and the same networks, training gives the same metric."
     return _section("Settings", says, f'<div class="settings">{_table(["", ""], rows)}</div>')
 
 
@@ -300,7 +281,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], total: Sequence
 
     head = f"<thead>{line(header, 'th')}</thead>" if any(header) else ""
     body = "".join(line(row, "td") for row in rows) + (line(total, "td", ' class="total"') if total else "")
-    return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
+    return f'<div class="scroll numbers"><table>{head}<tbody>{body}</tbody></table></div>'
 
 
 def _cell(value: Any) -> str:

@@ -1,7 +1,7 @@
-"""Charts as small SVG drawings: nothing to install, and colours that follow the page in light, in dark and on paper.
+"""Charts as small SVG drawings, with colours that follow the page on light and dark screens and on paper.
 
-Every function returns an `<svg>` for a page that defines `page_style()`; `standalone` makes a file of its own from it.
-What colours tell apart, dashes or marks tell apart too.
+Every function returns an `<svg>` for a page that defines `page_style()`; `standalone` makes a separate file of it.
+Series differ in dashes as well as in colour.
 """
 
 from __future__ import annotations
@@ -14,45 +14,44 @@ import numpy as np
 
 LIGHT = {
     "paper": "#ffffff", "ink": "#1d2126", "soft": "#59626d", "rule": "#d9dde3", "bar": "#c5ccd6", "ours": "#86a5d3",
-    "c0": "#1f5fa8", "c1": "#c2500a", "c2": "#0c7d5c", "c3": "#a8437f", "c4": "#7d6500", "c5": "#2a8fbd",
-    "c6": "#6b4fa0", "c7": "#5a5f66",
+    "c0": "#1f5fa8", "c1": "#c2500a", "c2": "#0c7d5c", "shade": "#eceff3",
 }  # fmt: skip
 DARK = {
     "paper": "#16191d", "ink": "#e6e9ed", "soft": "#a0a9b4", "rule": "#363c44", "bar": "#4a525d", "ours": "#47699c",
-    "c0": "#6fb1f5", "c1": "#f79a5a", "c2": "#43c79c", "c3": "#eb92c6", "c4": "#d9bd45", "c5": "#7fd0ee",
-    "c6": "#b9a0ea", "c7": "#b4bac2",
+    "c0": "#6fb1f5", "c1": "#f79a5a", "c2": "#43c79c", "shade": "#23282e",
 }  # fmt: skip
 
-N_STYLES = 8  # series that can be told apart; more are drawn alike
-DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4", "4 2 1 2", "1 2", "14 3 2 3 2 3")
-# Marks around (0, 0), in the same order.
-MARKS = (
-    "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", "M-3.5-3.5h7v7h-7z", "M0-4.6L4.4 3.4H-4.4z", "M0-5L5 0L0 5L-5 0z",
-    "M0 4.6L4.4-3.4H-4.4z", "M-1.5-4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3z", "M-5-2H5V2H-5z",
-    "M-4.5-4.5L0-1.5L4.5-4.5L1.5 0L4.5 4.5L0 1.5L-4.5 4.5L-1.5 0z",
-)  # fmt: skip
+# Dashes of the series of a chart, so that it can be read without colours.
+DASHES = ("", "7 3", "2 3")
 
 CHART_STYLE = "".join(
     [
         "svg text{font:12px system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;fill:var(--ink)}",
         "svg .small{font-size:11px;fill:var(--soft)}svg .end{text-anchor:end}svg .middle{text-anchor:middle}",
         "svg .rule{stroke:var(--rule);fill:none}svg .chance{stroke:var(--soft);fill:none;stroke-dasharray:3 3}",
-        "svg .bar{fill:var(--bar)}svg .ours{fill:var(--ours)}svg .mark{fill:var(--paper);stroke:var(--ink)}",
+        "svg .bar{fill:var(--bar)}svg .ours{fill:var(--ours)}svg .range{stroke:var(--ink);fill:none;stroke-width:1.2}",
         "svg .median{stroke:var(--ink);stroke-width:2}svg .line{fill:none;stroke-width:1.8}",
-        "svg .faint{fill:none;stroke:var(--soft);stroke-opacity:.35}",
-        *(f"svg .s{k}{{stroke:var(--c{k});stroke-dasharray:{DASHES[k] or 'none'}}}" for k in range(N_STYLES)),
+        "svg .band{fill:var(--ours);fill-opacity:.35}",
+        *(f"svg .s{k}{{stroke:var(--c{k});stroke-dasharray:{DASHES[k] or 'none'}}}" for k in range(len(DASHES))),
     ]
 )
 
-WIDTH = 480
-NARROW = 380  # of charts that stand side by side
-CHARACTER = 6.6  # width of a letter, about: drawings are made without a browser to measure text
+# Small enough that text can be read where a chart is shrunk to the width of a phone.
+WIDTH = 400
+NARROW = 360  # of charts that are placed side by side
+CHARACTER = 6.6  # approximate width of a letter: there is no browser to measure text
 BINS = 20
+
+# Characters that XML lacks, and marks that change the direction of the text around them.
+ILL_FORMED = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 
 
 def escape(value: object) -> str:
-    """Return text that stands for itself in HTML and XML; characters that XML does not have are replaced."""
-    return html.escape(re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]", "\ufffd", str(value)))
+    """Return text for HTML and XML: markup is escaped; control characters, which XML lacks, and marks of text direction
+    are replaced."""
+    return html.escape(ILL_FORMED.sub("\ufffd", str(value)))
 
 
 def page_style() -> str:
@@ -65,7 +64,7 @@ def page_style() -> str:
 
 
 def standalone(svg: str) -> str:
-    """Return a chart as a file of its own: light colours on white, without variables, which not every viewer knows."""
+    """Return a chart as a separate file: light colours on white, without variables, which not every viewer supports."""
     style = re.sub(r"var\(--(\w+)\)", lambda match: LIGHT[match[1]], CHART_STYLE)
     paper = f'<style>{style}</style><rect width="100%" height="100%" fill="{LIGHT["paper"]}"/>'
     return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace(">", f">{paper}", 1) + "\n"
@@ -79,9 +78,14 @@ def lines(
     x_range: tuple[float, float] = (0.0, 1.0),
     y_range: tuple[float, float] = (0.0, 1.0),
     diagonal: bool = False,
+    band: tuple[Iterable[float], Iterable[float], Iterable[float]] | None = None,
 ) -> str:
-    """Draw (name, x, y) as lines; those without a name are faint and stand in no legend."""
-    left, top, bottom, right = 46, 10, 240, NARROW - 26
+    """Draw (name, x, y) as lines, named inside the chart.
+
+    Names are in the lower right corner of a chart with a diagonal, which curves do not reach, otherwise in the upper
+    right one. ``band``, (x, low, high), is drawn behind the lines.
+    """
+    left, top, bottom, right = 46, 10, 240, NARROW - 20
     x_scale, y_scale = _scale(x_range, left, right), _scale(y_range, bottom, top)
     parts = [f'<path class="rule" d="M{left} {top}V{bottom}H{right}"/>']
     for tick in _ticks(*y_range):
@@ -93,15 +97,21 @@ def lines(
     parts.append(f"<text {turned}>{escape(y_label)}</text>")
     if diagonal:
         parts.append(f'<path class="chance" d="M{left} {bottom}L{right} {top}"/>')
-    legend: list[tuple[str, str]] = []
-    for name, *points in series:
+    if band is not None:
+        x, low, high = (list(values) for values in band)
+        corners = [*zip(x, low, strict=True), *reversed(list(zip(x, high, strict=True)))]
+        places = " ".join(f"{x_scale(a)},{y_scale(b)}" for a, b in corners)
+        parts.append(f'<polygon class="band" points="{places}"/>')
+    named = [name for name, *_ in series if name is not None]
+    first = bottom - 12 - 18 * (len(named) - 1) if diagonal else top + 16
+    for k, (name, *points) in enumerate(series):
         places = " ".join(f"{x_scale(x)},{y_scale(y)}" for x, y in zip(*points, strict=True) if np.isfinite(y))
-        style = "faint" if name is None else f"line s{len(legend) % N_STYLES}"
-        parts.append(f'<polyline class="{style}" points="{places}"/>')
+        parts.append(f'<polyline class="line s{k % len(DASHES)}" points="{places}"/>')
         if name is not None:
-            legend.append((name, f'<path class="{style}" d="M-11 0h22"/>'))
-    drawn, height = _legend(legend, bottom + 54, NARROW)
-    return _svg(parts + drawn, height, title, NARROW)
+            y = first + 18 * k
+            parts.append(f'<path class="line s{k % len(DASHES)}" d="M{right - 30} {y - 4:g}h26"/>')
+            parts.append(_text(right - 36, y, _short(name, 26), "small end"))
+    return _svg(parts, bottom + 42, title, NARROW)
 
 
 def distributions(rows: Sequence[tuple[str, np.ndarray]], title: str, x_label: str) -> str:
@@ -139,12 +149,12 @@ def by_method(
     x_label: str,
     ours: Sequence[str] = (),
 ) -> str:
-    """Draw the values of each (method, value per task): a bar from chance to their mean, and a mark per task.
+    """Draw the values of each (method, value per task): a bar from chance to their mean, and a line over their range.
 
     nan is a task without a value. The methods called `ours` are coloured.
     """
     row_height, top = 30, 6
-    left, right = _label_width([name for name, _ in rows]), WIDTH - 52
+    left, right = _label_width([name for name, _ in rows]), WIDTH - 46
     bottom = top + row_height * len(rows)
     lowest = min([0.5, *(value for _, values in rows for value in values if np.isfinite(value))])
     x_range = (float(np.floor(lowest * 10) / 10), 1.0)
@@ -160,18 +170,14 @@ def by_method(
         start, end = sorted((scale(0.5), scale(mean)))
         kind = "ours" if name in ours else "bar"
         parts.append(f'<rect class="{kind}" x="{start}" y="{middle - 10}" width="{end - start:.1f}" height="20"/>')
-        for task, value in enumerate(values):
-            if np.isfinite(value):
-                parts.append(
-                    f'<path class="mark" transform="translate({scale(value)} {middle})" d="{_mark(task, len(tasks))}"/>'
-                )
-        parts.append(_text(right + 10, middle + 4, f"{mean:.3f}"))
+        if len(tasks) > 1:
+            low, high = scale(min(known)), scale(max(known))
+            parts.append(f'<path class="range" d="M{low} {middle - 4}v8M{high} {middle - 4}v8M{low} {middle}H{high}"/>')
+        parts.append(_text(right + 8, middle + 4, f"{mean:.3f}"))
     parts.append(f'<path class="chance" d="M{scale(0.5)} {top}V{bottom}"/>')
     parts += _x_ticks(x_range, scale, bottom)
     parts.append(_text((left + right) / 2, bottom + 34, x_label, "small middle"))
-    legend = [(name, f'<path class="mark" d="{_mark(task, len(tasks))}"/>') for task, name in enumerate(tasks)]
-    drawn, height = _legend(legend if 1 < len(tasks) <= N_STYLES else [], bottom + 54, WIDTH)
-    return _svg(parts + drawn, height, title, WIDTH)
+    return _svg(parts, bottom + 42, title, WIDTH)
 
 
 # ---- parts of a chart -----------------------------------------------------------------------------------------------
@@ -183,7 +189,7 @@ def _svg(parts: Sequence[str], height: float, title: str, width: float) -> str:
 
 
 def _scale(values: tuple[float, float], start: float, end: float) -> Callable[[float], float]:
-    """Return the function from values to places on the drawing."""
+    """Return the function from values to positions in the drawing."""
     low, high = values
     return lambda value: round(float(start + (value - low) / ((high - low) or 1.0) * (end - start)), 1)
 
@@ -214,19 +220,3 @@ def _short(name: str, n_letters: int = 18) -> str:
 
 def _label_width(names: Sequence[str]) -> float:
     return 14 + CHARACTER * max((len(_short(name)) for name in names), default=0)
-
-
-def _mark(task: int, n_tasks: int) -> str:
-    return MARKS[task] if n_tasks <= N_STYLES else "M0-6V6"
-
-
-def _legend(entries: Sequence[tuple[str, str]], y: float, right: float) -> tuple[list[str], float]:
-    """Return names beside their symbols, drawn in lines as wide as the chart, and where they end."""
-    drawn, x = [], 20.0
-    for name, symbol in entries:
-        width = 34 + CHARACTER * len(_short(name))
-        if x + width > right and x > 20:
-            x, y = 20.0, y + 18
-        drawn.append(f'<g transform="translate({x:g} {y:g})">{symbol}{_text(16, 4, _short(name), "small")}</g>')
-        x += width
-    return drawn, y + (10 if entries else -12)

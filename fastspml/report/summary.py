@@ -1,4 +1,4 @@
-"""Report: what a model was trained on, what it learned and how well it predicts, on one page that stands by itself.
+"""Report: what a model was trained on, what it learned and how well it predicts, on one self-contained page.
 
 `facts` computes all numbers into plain lists and dicts; `page.render` makes the page from them.
 """
@@ -19,6 +19,7 @@ from fastspml.metric import FactoredMetric, Metric
 from fastspml.network import Network, Networks, as_networks
 from fastspml.ranking.measures import LinkQuality, hidden_quality, learned_metrics, link_quality, metric_of
 from fastspml.ranking.scores import NodeScores, blocks
+from fastspml.report.comparison import mean_over_tasks, paired_difference
 from fastspml.report.page import render
 from fastspml.runs.folder import read_versions
 from fastspml.runs.history import read_history
@@ -27,7 +28,7 @@ from fastspml.training.mtspml import MTSPML
 
 HITS_AT = 10
 TOP_WORDS = 15
-SIMILAR_WORDS = 12  # shown with those that a factored metric treats as similar
+SIMILAR_WORDS = 12  # of a factored metric, shown with similar ones
 SHARED_WORDS = 5  # named where two nodes are compared
 LISTED_LINKS = 6  # of a node
 SHOWN_NODES = 3  # best and worst predicted of every task
@@ -57,17 +58,18 @@ def write_report(
     config : mapping, optional
         The configuration of the run.
     results : mapping, optional
-        AUC of other methods on the same hidden nodes: tasks, and methods with method and auc (one per task). By default
-        those that need no training are computed.
+        AUC of other methods on the same hidden nodes: ``methods``, a list of mappings with ``method``, ``auc`` (one
+        per task) and, optionally, ``difference`` and ``difference_error``; see `paired_difference`. By default, methods
+        without training are evaluated.
     about : mapping, optional
-        What else is known of the run: date, seconds, versions; see `about_run`.
+        What else is known of the run: data_set, date, seconds, versions; see `about_run`.
     overwrite : bool
     """
     path = Path(path)
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists; --overwrite (overwrite=True) replaces it.")
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path.parent} is no folder; make it before a report is written there.")
+        raise FileNotFoundError(f"{path.parent} is not a folder; create it before writing a report there.")
     known = facts(model, networks, config, results, about)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
@@ -79,7 +81,7 @@ def write_report(
 
 
 def about_run(path: str | Path) -> dict[str, Any]:
-    """Return what a run folder, or a model file, tells besides model and configuration: date, seconds, versions."""
+    """Return what is known of a run or a model file besides its configuration: date, seconds, versions."""
     path = Path(path)
     folder, file = (path, path / "model.h5") if path.is_dir() else (path.parent, path)
     about: dict[str, Any] = {"date": datetime.fromtimestamp(file.stat().st_mtime).isoformat(" ", "minutes")}
@@ -117,6 +119,7 @@ def facts(
     tasks = [_task_facts(network) for network in networks]
     known: dict[str, Any] = {
         "model": _model_name(model, len(networks)),
+        "data_set": _data_set(config, about),
         "settings": _settings(model, config),
         "about": dict(about or {}),
         "tasks": tasks,
@@ -148,15 +151,29 @@ def facts(
     training = [split.train for split in splits]
     known["remarks"] = check_leaks(training, [split.test for split in splits])
     if results is None:
-        aucs, refused = _baseline_aucs(training, networks, hidden)
+        rows, refused = _baseline_rows(training, networks, hidden, [quality.auc for _, _, quality in qualities])
         known["remarks"] += refused
     else:
-        aucs = {row["method"]: list(row["auc"]) for row in results["methods"]}
-        if any(len(values) != len(networks) for values in aucs.values()):
-            raise ValueError(f"results must give every method one AUC per task; there are {len(networks)} tasks.")
-    aucs[known["model"]] = [task["auc"] for task in tasks]
-    known["methods"] = [{"method": name, "auc": values, "mean": _mean(values)} for name, values in aucs.items()]
+        rows = [_given_row(row, len(networks)) for row in results["methods"] if row["method"] != known["model"]]
+    aucs = [task["auc"] for task in tasks]
+    known["methods"] = [*rows, {"method": known["model"], "auc": aucs, "mean": mean_over_tasks(aucs)}]
     return known
+
+
+def _data_set(config: Mapping[str, Any] | None, about: Mapping[str, Any] | None) -> str | None:
+    """Return the name of the data set: as given, or that of the file of networks."""
+    if about and about.get("data_set"):
+        return str(about["data_set"])
+    return Path(config["networks"]).stem if config and config.get("networks") else None
+
+
+def _given_row(row: Mapping[str, Any], n_tasks: int) -> dict[str, Any]:
+    """Return the results of a method that were handed in."""
+    aucs = list(row["auc"])
+    if len(aucs) != n_tasks:
+        raise ValueError(f"results must give every method one AUC per task; there are {n_tasks} tasks.")
+    differences = {name: row[name] for name in ("difference", "difference_error") if row.get(name) is not None}
+    return {"method": row["method"], "auc": aucs, "mean": mean_over_tasks(aucs), **differences}
 
 
 def mean_roc(scorer: NodeScores, network: Network, nodes: np.ndarray) -> np.ndarray:
@@ -197,7 +214,8 @@ def _task_facts(network: Network) -> dict[str, Any]:
 def _model_name(model: Any, n_networks: int) -> str:
     if isinstance(model, Metric):
         return "metric"
-    return "MT-SPML" if isinstance(model, MTSPML) else "U-SPML" if n_networks > 1 else "SPML"
+    name = "MT-SPML" if isinstance(model, MTSPML) else "U-SPML" if n_networks > 1 else "SPML"
+    return name if model.form == "diagonal" else f"{name}, {model.form}"
 
 
 def _settings(model: Any, config: Mapping[str, Any] | None) -> dict[str, str]:
@@ -242,10 +260,13 @@ def _convergence(model: Any, networks: Sequence[Network]) -> dict[str, Any] | No
     }
 
 
-def _baseline_aucs(
-    training: list[Network], networks: Sequence[Network], hidden: Sequence[np.ndarray]
-) -> tuple[dict[str, list[float]], list[str]]:
-    """Return the AUC per task of what needs no training, and a sentence for each method that refuses these networks."""
+def _baseline_rows(
+    training: list[Network], networks: Sequence[Network], hidden: Sequence[np.ndarray], ours: Sequence[np.ndarray]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the results of methods without training, and a sentence for each method that refuses these networks.
+
+    ``ours`` has the AUC of every hidden node under the model.
+    """
     scorers: dict[str, list[Any]] = {}
     refused = []
     for name, baseline in {"Euclid": Euclid("l1"), "cosine tf-idf": CosineTfidf()}.items():
@@ -253,13 +274,16 @@ def _baseline_aucs(
             scorers[name] = [baseline.fit(training)] * len(networks)
         except ValueError as error:
             refused.append(f"{name} was left out of the comparison: {error}")
-    # A task at a time: tasks may have the same name.
+    # One task at a time, because tasks may have the same name.
     scorers["popularity"] = [Popularity().fit(network) for network in training]
-    aucs = {
-        name: [link_quality(*case).means()["auc"] for case in zip(per_task, networks, hidden, strict=True)]
-        for name, per_task in scorers.items()
-    }
-    return aucs, refused
+    rows = []
+    for name, per_task in scorers.items():
+        qualities = [link_quality(*case) for case in zip(per_task, networks, hidden, strict=True)]
+        aucs = [quality.means()["auc"] for quality in qualities]
+        difference, spread = paired_difference(ours, [quality.auc for quality in qualities])
+        row = {"method": name, "auc": aucs, "mean": mean_over_tasks(aucs)}
+        rows.append(row | {"difference": difference, "difference_error": spread})
+    return rows, refused
 
 
 def _by_auc(quality: LinkQuality, degrees: np.ndarray) -> np.ndarray:
@@ -278,7 +302,7 @@ def _links_and_others(network: Network, node: int) -> tuple[np.ndarray, np.ndarr
 
 
 def _node_facts(scorer: NodeScores, network: Network, node: int, auc: float) -> dict[str, Any]:
-    """Return where a node's links were ranked, and the words that it shares with the nearest link and non-link."""
+    """Return the ranks of a node's nearest link and non-link, and the words that it shares with them."""
     scores = scorer.node_scores(np.array([node]))[0]
     is_link, is_other = _links_and_others(network, node)
     links, others = (np.flatnonzero(mask)[np.argsort(scores[mask], kind="stable")] for mask in (is_link, is_other))
@@ -300,8 +324,3 @@ def _node_facts(scorer: NodeScores, network: Network, node: int, auc: float) -> 
         "nearest_link": compared(links[0]),
         "nearest_other": compared(others[0]),
     }
-
-
-def _mean(values: Sequence[float]) -> float:
-    known = [value for value in values if not np.isnan(value)]
-    return sum(known) / len(known) if known else float("nan")
