@@ -1,7 +1,7 @@
 """How well links of hidden nodes are predicted by popularity, cosine, diagonal and factored metrics.
 
-A fifth of the nodes is hidden. `fs.select` chooses among its default grid by cross-validation over the other nodes; the
-diagonal row is the best diagonal setting of the same selection. Run it with `python -m bench.accuracy`.
+A fifth of the nodes is hidden. `fs.select` chooses from its default grid by cross-validation over the other nodes. The
+rows of each form are the best setting of that form in the same selection. Run it with `python -m bench.accuracy`.
 """
 
 from __future__ import annotations
@@ -19,22 +19,20 @@ import fastspml as fs
 from bench.environment import RESULTS, about, write_results
 from bench.paper import data, tables
 from fastspml.baselines import CosineTfidf, Popularity
-from fastspml.selection import recommended_grid
+from fastspml.selection import Grid
 
 TEST_SIZE, N_SPLITS, K = 0.2, 5, 10
 MEASURES = {"auc": "AUC", "hits": "hits@10", "reciprocal_rank": "MRR", "hub": "most suggested"}
 
-# Data set: its networks, and the weighting that fits its features (those of citeseer602 are no counts).
-DATA: dict[str, tuple[Callable[[], list[fs.Network]], str]] = {
-    "Cora": (lambda: data.citations("cora"), "tfidf"),
-    "CiteSeer": (lambda: data.citations("citeseer"), "tfidf"),
-    "CiteSeer, 602 features": (lambda: data.citations("citeseer602"), "l2"),
-    "Wikipedia, 3 areas": (data.wikipedia, "tfidf"),
-    "Debian, 7 sections": (data.debian, "tfidf"),
+DATA: dict[str, Callable[[], list[fs.Network]]] = {
+    "Cora": lambda: data.citations("cora"),
+    "CiteSeer": lambda: data.citations("citeseer"),
+    "CiteSeer, 602 features": lambda: data.citations("citeseer602"),
+    "Wikipedia, 3 areas": data.wikipedia,
+    "Debian, 7 sections": data.debian,
 }
 
-
-ALONE = ("Wikipedia, 3 areas",)  # data sets whose tasks are learned alone, too; it takes long
+ALONE = ("Wikipedia, 3 areas",)  # data sets whose tasks are also learned alone, which takes long
 
 
 def hub_share(scorer: Any, network: fs.Network, nodes: np.ndarray) -> float:
@@ -54,31 +52,34 @@ def quality(models: Sequence[Any], splits: Sequence[Any]) -> dict[str, Any]:
     return {"tasks": rows} | {name: float(np.mean([row[name] for row in rows.values()])) for name in MEASURES}
 
 
-def chosen(estimator: Any, training: list[fs.Network], weighting: str) -> dict[str, Any]:
-    """Select among the default grid; return the best model, and the best of every form."""
-    grid = [part | {"weighting": [weighting]} for part in recommended_grid(estimator)]
+def chosen(estimator: Any, training: list[fs.Network], grid: Grid | None) -> dict[str, Any]:
+    """Select from a grid, the default one if it is None; return the best model, and the best of every form."""
     started = time.perf_counter()
     selection = fs.select(estimator, training, grid, halving=True)
     models = {"selected": selection.best_estimator_}
     for form in ("diagonal", "factored"):
         params = next(trial.params for trial in selection.trials_ if trial.params["metric"] == form)
         models[form] = type(estimator)(**estimator.get_params() | params).fit(training)
-    return {"models": models, "params": selection.best_params_, "seconds": time.perf_counter() - started}
+    return {
+        "models": models,
+        "params": selection.best_params_,
+        "comparison": selection.comparison(),
+        "seconds": time.perf_counter() - started,
+    }
 
 
-def measure(networks: list[fs.Network], weighting: str, seed: int, has_alone: bool) -> list[dict[str, Any]]:
+def measure(networks: list[fs.Network], seed: int, has_alone: bool, grid: Grid | None = None) -> list[dict[str, Any]]:
     """Return a record of every method on one split; also of tasks that are learned alone, if `has_alone`."""
     splits = fs.split_networks([network.undirected() for network in networks], TEST_SIZE, seed)
     training = [split.train for split in splits]
     found = [{"method": "popularity", "quality": quality([Popularity().fit(training)] * len(splits), splits)}]
-    cosine = CosineTfidf() if weighting == "tfidf" else fs.baselines.Euclid(weighting)
-    found.append({"method": "cosine", "quality": quality([cosine.fit(training)] * len(splits), splits)})
-    results = chosen(fs.MTSPML() if len(networks) > 1 else fs.SPML(), training, weighting)
+    found.append({"method": "cosine", "quality": quality([CosineTfidf().fit(training)] * len(splits), splits)})
+    results = chosen(fs.MTSPML() if len(networks) > 1 else fs.SPML(), training, grid)
     for method, model in results["models"].items():
         record = {"method": method, "quality": quality([model] * len(splits), splits)}
-        found.append(record | {"seconds": results["seconds"], "params": results["params"]})
+        found.append(record | {name: results[name] for name in ("seconds", "params", "comparison")})
     if has_alone:
-        alone = [chosen(fs.SPML(), [network], weighting) for network in training]
+        alone = [chosen(fs.SPML(), [network], grid) for network in training]
         for method in ("selected", "diagonal"):
             models = [part["models"][method] for part in alone]
             found.append({"method": f"{method}, each task alone", "quality": quality(models, splits)})
@@ -89,10 +90,9 @@ def run(names: Sequence[str], n_splits: int, folder: Path) -> None:
     """Measure data sets; leave JSON and a page."""
     records = []
     for name in names:
-        read, weighting = DATA[name]
         for seed in range(n_splits):
             started = time.perf_counter()
-            records += [record | {"data": name} for record in measure(read(), weighting, seed, name in ALONE)]
+            records += [record | {"data": name} for record in measure(DATA[name](), seed, name in ALONE)]
             best = next(r for r in records[::-1] if r["method"] == "selected")
             print(
                 f"{name}, split {seed}: {best['quality']['auc']:.4f}, {time.perf_counter() - started:.0f} s", flush=True
@@ -121,8 +121,8 @@ def page(records: Sequence[dict[str, Any]]) -> str:
     return f"""# Accuracy on hidden nodes
 
 Made by `python -m bench.accuracy`: random splits, a fifth of the nodes hidden, links made undirected. Means
-over splits of means over tasks and hidden nodes, ± the standard error over splits. "Selected" is what `fs.select`
-chooses with its default grid on the other nodes; "most suggested" is the largest share of all lists of ten that one
+over splits of means over tasks and hidden nodes, ± the standard error over splits. "Selected" is the choice of
+`fs.select` from its default grid on the other nodes; "most suggested" is the largest share of all lists of ten that one
 node is in. Measured on {machine["cores"]} cores of an {machine["processor"]}, commit
 {machine["commit"]}.
 

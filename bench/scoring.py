@@ -103,7 +103,7 @@ def run(names: Sequence[str], n_splits: int, folder: Path, n_threads: int) -> No
         for seed in range(n_splits):
             if any((record["data"], record["split"]) == (name, seed) for record in records):
                 continue
-            records.append({"data": name} | measure(DATA[name][0](), seed, n_threads))
+            records.append({"data": name} | measure(DATA[name](), seed, n_threads))
             print(f"{name}, split {seed}: {records[-1]['seconds']:.0f} s", flush=True)
             write_results(folder, "scoring", {"records": records})
     (folder / "scoring.md").write_text(page(records))

@@ -27,6 +27,12 @@ class Parameters:
         """Return an unfitted copy with some parameters changed."""
         return type(self)(**self.get_params()).set_params(**params)
 
+    def learned(self, name: str) -> Any:
+        """Return a learned attribute, or refuse an estimator that has not been fitted."""
+        if not hasattr(self, name):
+            raise ValueError(f"this {type(self).__name__} has not been fitted; call fit first.")
+        return getattr(self, name)
+
     def __repr__(self) -> str:
         defaults = type(self)().get_params()
         changed = {name: value for name, value in self.get_params().items() if not _is_same(value, defaults[name])}

@@ -13,7 +13,7 @@ from scipy import optimize
 
 import fastspml as fs
 from fastspml import baselines
-from fastspml.baselines import MultiTaskSVM, PooledSVM, SingleTaskSVM
+from fastspml.baselines import MultiTaskSVM, PooledSVM, SingleTaskSVM, pair_svm
 from fastspml.kernels import scoring
 from fastspml.sparse.csr import as_kernel_csr
 from tests import naive
@@ -27,22 +27,34 @@ ALL = [baselines.Euclid, baselines.CosineTfidf, baselines.Popularity, baselines.
 
 @pytest.fixture
 def exact(monkeypatch):
-    """Let LIBLINEAR go on until nothing is left to gain; the networks of these tests are tiny."""
-    monkeypatch.setattr(baselines, "TOLERANCE", 1e-8)
-    monkeypatch.setattr(baselines, "MAX_STEPS", 10**6)
+    """Let LIBLINEAR run until it has converged; the networks of these tests are tiny."""
+    monkeypatch.setattr(pair_svm, "TOLERANCE", 1e-8)
+    monkeypatch.setattr(pair_svm, "MAX_STEPS", 10**6)
 
 
 def pairs_of(method, network, task):
     """Return the pairs that a method trains on, with the constant, shape (m, d + 1), and their labels."""
     pairs, labels = baselines.draw_pairs(network, method.n_negatives, method.seed, task)
     X = dense(network)[0]
-    rows = np.array([X[i] - X[j] for i, j in pairs])
-    rows = np.abs(rows) if method.features == "absolute" else rows
-    return np.hstack([rows, np.ones((len(rows), 1))]), labels
+    return np.array([pair_features(method.features, X[i], X[j]) for i, j in pairs]), labels
+
+
+def pair_features(features, x, y):
+    """Return the features of one pair, the constant last."""
+    parts = [x - y if features == "signed" else np.abs(x - y)]
+    if "squares" in features:
+        parts.append((x - y) ** 2)
+    if "cosine" in features:
+        length = np.linalg.norm(x) * np.linalg.norm(y)
+        parts.append([x @ y / length if length else 0.0])
+    return np.concatenate([*parts, [1.0]])
 
 
 def weights_of(method, name):
-    return np.append(method.models_[name].weights, method.models_[name].bias)
+    model = method.models_[name]
+    squares = [] if model.square_weights is None else model.square_weights
+    cosine = [model.cosine_weight] if "cosine" in getattr(method, "features", "") else []
+    return np.concatenate([model.weights, squares, cosine, [model.bias]])
 
 
 def least(quadratic, rows, labels, C):
@@ -126,13 +138,13 @@ def test_by_hand(exact):
     np.testing.assert_allclose(method.scores(network, np.array([0, 2])), [[1, 1, -1], [-1, -1, 1]], atol=1e-2)
 
 
-@pytest.mark.parametrize("features", ["absolute", "signed"])
+@pytest.mark.parametrize("features", pair_svm.PAIR_FEATURES)
 def test_single_and_pooled_are_optimal(networks, features, exact):
     networks = networks[:2]
     single = SingleTaskSVM(C=0.5, features=features, weighting=None, n_negatives=2).fit(networks)
     pooled = PooledSVM(C=0.5, features=features, weighting=None, n_negatives=2).fit(networks)
     tasks = [pairs_of(single, network, q) for q, network in enumerate(networks)]
-    ones = np.ones(networks[0].n_features + 1)
+    ones = np.ones(tasks[0][0].shape[1])
     for network, (rows, labels) in zip(networks, tasks, strict=True):
         got = primal(ones, rows, labels, 0.5, weights_of(single, network.name))
         assert got == pytest.approx(least(ones, rows, labels, 0.5), rel=1e-5)
@@ -192,14 +204,13 @@ def test_score_pairs(network):
     assert np.array_equal(got[:, 4], got[:, 5])  # twins tie exactly
 
 
-@pytest.mark.parametrize("features", ["absolute", "signed"])
+@pytest.mark.parametrize("features", pair_svm.PAIR_FEATURES)
 @pytest.mark.parametrize("svm", SVMS)
 def test_scores_are_decision_values(networks, svm, features):
     method = svm(features=features, weighting=None, C=0.1).fit(networks)
     for network in networks:
         X, weights = dense(network)[0], weights_of(method, network.name)
-        differences = X[:, None] - X[None]
-        expected = (np.abs(differences) if features == "absolute" else differences) @ weights[:-1] + weights[-1]
+        expected = np.array([[pair_features(features, x, y) @ weights for y in X] for x in X])
         nodes = np.array([5, 2, 6])  # a twin, a node without words, a full row
         np.testing.assert_allclose(method.scores(network, nodes), expected[nodes], atol=1e-10)
         assert np.isfinite(fs.link_auc(method, network, np.flatnonzero(network.degrees))).all()
@@ -325,7 +336,10 @@ def alone(links):
     ("method", "sentence"),
     [
         (SingleTaskSVM(C=0), "C must be a positive number, got 0"),
-        (PooledSVM(features="squared"), "features must be 'absolute' or 'signed', got 'squared'"),
+        (
+            PooledSVM(features="squared"),
+            "features must be one of absolute, signed, absolute.squares, .*; got 'squared'",
+        ),
         (PooledSVM(n_negatives=0), "n_negatives must be a positive integer, got 0"),
         (PooledSVM(n_negatives=1.5), "n_negatives must be a positive integer, got 1.5"),
         (PooledSVM(seed=-1), "seed must be an integer from 0 to 2\\*\\*64 - 1, got -1"),
@@ -360,7 +374,7 @@ def test_unknown_tasks(networks):
 
 
 def test_no_convergence_is_one_sentence(networks, monkeypatch):
-    monkeypatch.setattr(baselines, "MAX_STEPS", 2)
+    monkeypatch.setattr(pair_svm, "MAX_STEPS", 2)
     with pytest.warns(UserWarning, match="has not converged after 2 steps on .* pairs; lower C") as caught:
         PooledSVM(weighting=None, C=100).fit(networks)
     assert [warning.category for warning in caught] == [UserWarning]

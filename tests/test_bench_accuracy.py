@@ -61,12 +61,11 @@ def test_the_most_suggested_node_is_counted(network):
     assert accuracy.hub_share(Hub(), network, np.array([1, 2, 3, 7])) == 0.75  # never in its own list
 
 
-def test_a_data_set_is_measured_and_shown(network, monkeypatch, tmp_path):
-    monkeypatch.setattr(accuracy, "recommended_grid", lambda estimator: [
-        {"metric": [form], "weighting": ["tfidf"], "n_iters": [20]} for form in ("diagonal", "factored")
-    ])  # fmt: skip
+@pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
+def test_a_data_set_is_measured_and_shown(network):
+    grid = [{"metric": [form], "weighting": ["tfidf"], "n_iters": [20]} for form in ("diagonal", "factored")]
     second = network.replace(name="second")
-    records = [r | {"data": "two"} for r in accuracy.measure([network, second], "tfidf", 0, has_alone=True)]
+    records = [r | {"data": "two"} for r in accuracy.measure([network, second], 0, has_alone=True, grid=grid)]
     methods = [record["method"] for record in records]
     assert methods[:5] == ["popularity", "cosine", "selected", "diagonal", "factored"]
     assert methods[5:] == ["selected, each task alone", "diagonal, each task alone"]

@@ -404,7 +404,8 @@ def test_select_warns_if_the_choice_is_not_ahead(tasks):
     [
         ([[3, 0], [1, 2]], ["tfidf", "l2"]),
         ([[1, 0], [1, 1]], ["tfidf", "l2"]),
-        ([[0.3, 0], [0.1, 2.5]], ["tfidf", "l2"]),
+        ([[0.3, 0], [0.1, 2.5]], ["l2", "tfidf"]),
+        ([[1.5, 0], [1.0, 2.5]], ["tfidf", "l2"]),
         ([[0.3, 0], [-0.1, 2.5]], ["l2", "none"]),
         ([[[3, 0], [1, 2]], [[0.5, -0.5], [0.1, 0.2]]], ["tfidf", "l2"]),  # dense blocks are scaled by all of these
     ],

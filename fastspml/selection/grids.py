@@ -104,10 +104,10 @@ def _of_mtspml(estimator: MTSPML) -> tuple[list[Values], list[Values]]:
 
 
 def suitable_weightings(networks: Networks) -> list[str | None]:
-    """Return the weightings that suit the features of networks, in the order in which `select` tries them.
+    """Return the weightings that suit the features of networks, the likeliest first.
 
-    Features without negative values: "tfidf" and "l2"; with negative ones: "l2" and "none". Networks that are weighted
-    already stay so (None).
+    Counts and binary features: "tfidf", then "l2". Fractions (a value below 1): "l2", then "tfidf". Negative values:
+    "l2", then "none". Networks that are weighted already stay so: None.
 
     Examples
     --------
@@ -119,9 +119,10 @@ def suitable_weightings(networks: Networks) -> list[str | None]:
     networks = as_networks(networks)
     if any(network.weighting is not None for network in networks):
         return [None]
-    if any(smallest_value(network.features, network.n_sparse_features) < 0 for network in networks):
+    smallest = min(smallest_value(network.features, network.n_sparse_features) for network in networks)
+    if smallest < 0:
         return ["l2", "none"]
-    return ["tfidf", "l2"]
+    return ["l2", "tfidf"] if smallest < 1 else ["tfidf", "l2"]
 
 
 def all_settings(estimator: Any, grid: Grid, n_random: int | None, seed: int) -> list[dict[str, Any]]:

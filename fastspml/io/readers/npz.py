@@ -153,7 +153,7 @@ def _joined(features: sparse.csr_array, adjacency: sparse.csr_array) -> Arrays:
     if adjacency.shape != (features.shape[0], features.shape[0]):
         rows, columns = adjacency.shape
         raise ValueError(
-            f"features have {features.shape[0]} rows but links are {rows} x {columns}; both must describe the same nodes."
+            f"features have {features.shape[0]} rows but links are {rows} x {columns}; both need the same nodes."
         )
     if (adjacency.data < 0).any():
         raise ValueError("links have negative entries; use 0 for no link and 1 for a link.")
