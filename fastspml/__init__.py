@@ -33,7 +33,7 @@ _HOMES = {
     "list_quality": "ranking.suggestions",
     "ListQuality": "ranking.suggestions",
     "LinkIndex": "ranking.index",
-    "LinkTable": "ranking.links",
+    "LinkTable": "ranking.link_table",
     "predict_links": "ranking.prediction",
     "Calibration": "ranking.calibration",
     "connect": "ranking.index",

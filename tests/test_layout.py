@@ -53,8 +53,8 @@ def imported_modules(tree: ast.Module) -> set[str]:
             assert node.level == 0, "relative imports hide where a name comes from"
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "import_module":
-            text = node.args[0].values[0].value if isinstance(node.args[0], ast.JoinedStr) else node.args[0].value
-            found.add(text)
+            argument = node.args[0].values[0] if isinstance(node.args[0], ast.JoinedStr) else node.args[0]
+            found.add(getattr(argument, "value", ""))  # a variable names a module of another library
     return {name.removeprefix("fastspml.") for name in found if name.startswith("fastspml.")}
 
 

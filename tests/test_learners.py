@@ -152,7 +152,7 @@ def test_progress_hears_of_every_chunk_and_can_stop(network, monkeypatch):
     records = []
     model = fs.SPML(n_iters=35).fit(network, progress=records.append)
     assert [record.iteration for record in records] == [10, 20, 30, 35]
-    assert records[-1].work["judged"] == 350
+    assert records[-1].work["evaluated"] == 350
     assert sum(len(record.violations) for record in records) == 35
     assert 0.0 <= records[0].violated_share <= 1.0
     model = fs.SPML(n_iters=35).fit(network, progress=lambda record: record.iteration >= 20)

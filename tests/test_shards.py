@@ -76,7 +76,7 @@ def assert_follows_the_twin(model, networks, regs, priors, n_iters, pooled):
                 assert_close(full, mean)
         assert seen.state_.violations.tolist() == violations[:t]
         assert seen.n_iters_ == t
-    assert model.state_.work["judged"] == n_iters * BATCH * (1 if pooled else len(networks))
+    assert model.state_.work["evaluated"] == n_iters * BATCH * (1 if pooled else len(networks))
     assert model.state_.work["violated"] == np.sum(violations)
 
 
@@ -212,7 +212,7 @@ def test_progress_and_counters_are_true_for_shards(monkeypatch):
     assert iterations[-1] == 200
     assert np.array_equal(np.concatenate([record.violations[:, 0] for record in records]), model.violations_)
     assert all(0.0 < record.violated_share <= 1.0 for record in records)
-    assert all(record.work["judged"] == 10 * record.iteration for record in records)
+    assert all(record.work["evaluated"] == 10 * record.iteration for record in records)
     assert records[-1].work["violated"] == model.violations_.sum()
 
 

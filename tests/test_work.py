@@ -42,24 +42,24 @@ def n_words(network, nodes):
 def test_a_fit_reads_and_changes_what_was_drawn_and_nothing_else(tasks):
     work = fs.SPML(reg=1e-3, n_iters=N_ITERS).fit(tasks[0]).state_.work
     triplets = drawn(tasks[0])
-    assert work["judged"] == len(triplets)
-    assert work["words"] == n_words(tasks[0], triplets.ravel())
-    assert 0 < work["violated"] < work["judged"]
-    assert work["entries"] == 2 * 20 * work["violated"]  # the words of l and j, 20 each
+    assert work["evaluated"] == len(triplets)
+    assert work["features"] == n_words(tasks[0], triplets.ravel())
+    assert 0 < work["violated"] < work["evaluated"]
+    assert work["totals"] == 2 * 20 * work["violated"]  # the words of l and j, 20 each
 
 
 def test_a_task_changes_its_own_and_the_common_entries(tasks):
     work = fs.MTSPML(common_reg=1e-3, task_reg=1e-3, n_iters=N_ITERS).fit(tasks).state_.work
     expected = sum(n_words(task, drawn(task, q, tasks).ravel()) for q, task in enumerate(tasks))
-    assert work["judged"] == 2 * N_ITERS * BATCH
-    assert work["words"] == expected
-    assert work["entries"] == 2 * 2 * 20 * work["violated"]
+    assert work["evaluated"] == 2 * N_ITERS * BATCH
+    assert work["features"] == expected
+    assert work["totals"] == 2 * 2 * 20 * work["violated"]
 
 
 def test_the_numbers_of_one_fit(tasks):
     """Fixed for good: another number means other draws, another verdict or other work."""
     work = fs.SPML(reg=1e-3, n_iters=N_ITERS).fit(tasks[0]).state_.work
-    assert work == {"judged": 2000, "violated": 871, "words": 120_000, "entries": 34_840}
+    assert work == {"evaluated": 2000, "violated": 871, "features": 120_000, "totals": 34_840}
 
 
 def peak_bytes(run):

@@ -12,7 +12,7 @@ from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.ranking.calibration import Calibration
 from fastspml.ranking.index import LinkIndex
-from fastspml.ranking.links import LinkTable, Reason
+from fastspml.ranking.link_table import LinkTable, Reason
 from fastspml.ranking.measures import blank_rows, check_network, metric_of
 from fastspml.ranking.node_lists import NodeNames
 from fastspml.sparse.mapped import rows_between, take_rows

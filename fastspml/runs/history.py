@@ -10,7 +10,7 @@ from fastspml.runs.folder import Lines
 
 FILE = "history.jsonl"
 LARGEST = 1e300  # anything beyond is no time, count or measure
-OLD_NAMES = {"judged": "evaluated"}  # in lines that earlier versions wrote
+OLD_NAMES = {"judged": "evaluated", "words": "features", "entries": "totals"}  # in lines that earlier versions wrote
 
 
 def work_done(work: Mapping[str, int]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric
 from fastspml.network import Network, Networks, as_networks
 from fastspml.parameters import Parameters
 from fastspml.ranking.calibration import Calibration
-from fastspml.ranking.links import LinkTable
+from fastspml.ranking.link_table import LinkTable
 from fastspml.ranking.prediction import predict_links
 from fastspml.ranking.scores import link_scores
 from fastspml.training.algorithm import Algorithm

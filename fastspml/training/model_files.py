@@ -38,6 +38,9 @@ from fastspml.training.spml import SPML
 from fastspml.training.state import WORK_COUNTERS, Round, State, make_sums
 from fastspml.weighting import Weighting
 
+# Names of the work counters in files, which earlier versions read and write, too.
+STORED_COUNTERS = {"evaluated": "judged", "violated": "violated", "features": "words", "totals": "entries"}
+
 
 def save_model(path: str | os.PathLike[str], model: SPML | MTSPML | Metric, overwrite: bool = False) -> None:
     """Save a model, fitted or not, or a metric to an HDF5 file, atomically: if that fails, an old file is unchanged.
@@ -312,7 +315,7 @@ def _write_sums(file: Writer, group: Any, sums: Sums) -> None:
     file.array(group, "harmonic", float(sums.harmonic[0]))
     work = file.group(group, "work")
     for counter, column in WORK_COUNTERS.items():
-        file.array(work, counter, int(sums.counters[column]))
+        file.array(work, STORED_COUNTERS[counter], int(sums.counters[column]))
 
 
 def _read_state(file: Reader, parent: Any, name: str) -> State:
@@ -345,7 +348,7 @@ def _read_sums(file: Reader, group: Any) -> Sums:
         read_floats(file, group, "totals", ndim=2),
         read_floats(file, group, "moments", ndim=2),
         file.number(group, "harmonic", kinds="f"),
-        {counter: file.number(work, counter) for counter in WORK_COUNTERS},
+        {counter: file.number(work, STORED_COUNTERS[counter]) for counter in WORK_COUNTERS},
         read_factors(file, group, "factor_totals") if has_factors else None,
         read_floats(file, group, "squares") if has_factors else None,
     )

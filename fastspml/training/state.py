@@ -14,10 +14,10 @@ from fastspml.kernels.merging import merge_shard
 
 # Work done since the first iteration: triplets evaluated and violated, features read, entries of totals changed.
 WORK_COUNTERS = {
-    "judged": arguments.EVALUATED,
+    "evaluated": arguments.EVALUATED,
     "violated": arguments.VIOLATED,
-    "words": arguments.FEATURES_READ,
-    "entries": arguments.TOTALS_CHANGED,
+    "features": arguments.FEATURES_READ,
+    "totals": arguments.TOTALS_CHANGED,
 }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fastspml as fs
-from fastspml.ranking.links import Reason, visible
+from fastspml.ranking.link_table import Reason, visible
 from tests.conftest import make_network, matrix_of
 from tests.ranking_cases import metrics
 
