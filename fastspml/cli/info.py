@@ -92,7 +92,6 @@ def _linked_nodes(network: Network) -> set[Any]:
 
 def _show_model(options: argparse.Namespace) -> None:
     from fastspml.metric import Metric
-    from fastspml.runs.history import work_done
     from fastspml.runs.opening import open_run
 
     model, _ = open_run(options.file)
@@ -105,7 +104,7 @@ def _show_model(options: argparse.Namespace) -> None:
                 "tasks": model.task_names_,
                 "features": model.n_features_,
                 "iterations": model.n_iters_,
-                "triplets": work_done(model.state_.work)["evaluated"],
+                "triplets": model.state_.work["evaluated"],
                 "hidden nodes": [len(nodes) for nodes in getattr(model, "hidden_nodes_", [])],
             }
     if options.json:

@@ -41,7 +41,6 @@ def run(options: argparse.Namespace) -> int | None:
     if options.output is None:
         raise ValueError("no run folder was named; give -o RUN.")
     from fastspml import cluster
-    from fastspml.runs.history import work_done
     from fastspml.runs.run import Stopped, train
 
     config = configured(options)
@@ -64,7 +63,7 @@ def run(options: argparse.Namespace) -> int | None:
         return RESUMABLE
     finally:
         show.close()
-    work = work_done(model.state_.work)
+    work = model.state_.work
     result = {
         "run": str(options.output),
         "iterations": model.n_iters_,

@@ -13,11 +13,6 @@ LARGEST = 1e300  # anything beyond is no time, count or measure
 OLD_NAMES = {"judged": "evaluated", "words": "features", "entries": "totals"}  # in lines that earlier versions wrote
 
 
-def work_done(work: Mapping[str, int]) -> dict[str, int]:
-    """Return counters of work under their names in the history: evaluated and violated triplets, and so on."""
-    return {OLD_NAMES.get(name, name): count for name, count in work.items()}
-
-
 def read_history(folder: str | Path) -> list[dict[str, Any]]:
     """Return the lines of a run's history that are whole, under today's names; any other line is skipped.
 

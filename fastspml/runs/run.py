@@ -16,7 +16,7 @@ from fastspml.runs.checkpoints import Cadence, Checkpoints
 from fastspml.runs.config import new_model
 from fastspml.runs.evaluations import Evaluations, is_quick
 from fastspml.runs.folder import RunFolder, first_start, locked_run, now, versions
-from fastspml.runs.history import is_whole, read_history, work_done
+from fastspml.runs.history import is_whole, read_history
 from fastspml.runs.keys import model_keys
 from fastspml.runs.opening import check_networks, name_digests, split
 from fastspml.runs.signals import noted_signals
@@ -244,7 +244,7 @@ class _Session:
         return by_iterations or (minutes > 0 and self.saving.is_due(60.0 * minutes))
 
     def _write_line(self, record: Progress, evaluates: bool) -> None:
-        done, before = work_done(record.work), work_done(self.last_work)
+        done, before = record.work, self.last_work
         n_evaluated, n_violated = (done[name] - before.get(name, 0) for name in ("evaluated", "violated"))
         line = {
             "iteration": record.iteration,
