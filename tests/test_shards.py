@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import signal
 import time
+from queue import Empty, SimpleQueue
 
 import numpy as np
 import pytest
@@ -257,13 +258,15 @@ def test_what_an_interrupt_leaves_resumes_to_the_same_bits(no_threads_left, monk
     network = small_network()
     params = {"metric": form, "shards": 8, "n_iters": 3000 if form == "diagonal" else 300, "average": True}
     params["projection"] = "end" if form == "diagonal" else 50
-    began = time.perf_counter()
     expected = fs.SPML(**params).fit(network).state_
+    began = time.perf_counter()
+    fs.SPML(**params).fit(network)  # all is compiled
     fit_s = time.perf_counter() - began
-    rng, n_interrupted = np.random.default_rng(0), 0
+    rng, n_interrupted, n = np.random.default_rng(0), 0, 0
     before = signal.signal(signal.SIGALRM, interrupted)
     try:
-        for n in range(40):
+        while n_interrupted < 20:  # however fast the machine is at the moment
+            n += 1
             model = fs.SPML(**params, n_threads=(1, 2, 4)[n % 3])
             signal.setitimer(signal.ITIMER_REAL, rng.uniform(0.001, fit_s))
             try:
@@ -280,7 +283,6 @@ def test_what_an_interrupt_leaves_resumes_to_the_same_bits(no_threads_left, monk
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert n_interrupted >= 10
 
 
 def test_threads_that_cannot_start_are_done_without(no_threads_left, monkeypatch):
@@ -427,3 +429,23 @@ def test_a_round_survives_its_file(tmp_path):
         assert (got.iteration, got.work, got.harmonic) == (expected.iteration, expected.work, expected.harmonic)
         for name in ("totals", "moments", "violations"):
             assert np.array_equal(getattr(got, name), getattr(expected, name))
+
+
+def test_threads_that_wait_for_one_queue_all_give_up_in_time():
+    """SimpleQueue.get with a timeout left one of them waiting forever."""
+    queue, ended = SimpleQueue(), SimpleQueue()
+
+    def consume():
+        for _ in range(2_000):
+            try:
+                shards.take(queue, 2e-5)
+            except Empty:
+                continue
+        ended.put(None)
+
+    for _ in range(4):
+        _thread.start_new_thread(consume, ())
+    for item in range(4_000):
+        queue.put(item)
+    for _ in range(4):
+        ended.get()

@@ -21,6 +21,7 @@ makes no difference.
 from __future__ import annotations
 
 import _thread
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -45,6 +46,7 @@ SHARD_TRIPLETS = {
     "factored": 2_000_000,
 }  # of a shard in a round, at most: some seconds
 ENTRIES_PER_TRIPLET = {"diagonal": 512, "full": 8192, "factored": 2048}  # merged in the time of a triplet, or less
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1e-5, 2e-3  # between two looks at a queue
 HEARTBEAT_S = 0.25  # between yields while a shard is awaited, so that signals are answered
 
 # Run shards of a round; yields their states in order, and None from time to time while waiting.
@@ -223,7 +225,7 @@ def threads(n_threads: int) -> Runner:
                 for shard in shards:
                     while shard.start not in waiting:
                         try:
-                            start, memory, part = done.get(timeout=HEARTBEAT_S)
+                            start, memory, part = take(done, HEARTBEAT_S)
                             waiting[start] = memory, part
                         except Empty:
                             yield None
@@ -240,6 +242,23 @@ def threads(n_threads: int) -> Runner:
         yield run_shards
 
     return runner
+
+
+def take(queue: SimpleQueue[Any], timeout_s: float) -> Any:
+    """Return the next item of a queue, or raise Empty after a time, by polling.
+
+    `SimpleQueue.get` with a timeout can wait forever in CPython 3.11: a thread that wakes after its timeout and finds
+    the queue emptied by another thread waits again, without a timeout.
+    """
+    deadline, pause_s = time.monotonic() + timeout_s, SHORTEST_PAUSE_S
+    while True:
+        try:
+            return queue.get_nowait()
+        except Empty:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
 def _filled(items: Iterable[Any]) -> SimpleQueue[Any]:
@@ -267,7 +286,7 @@ def _run_some(
     try:
         while not is_stopped():
             with suppress(Empty):
-                memory = free.get(timeout=HEARTBEAT_S)  # before a shard is claimed: the first one left is always run
+                memory = take(free, HEARTBEAT_S)  # before a shard is claimed: the first one left is always run
                 try:
                     shard = left.get_nowait()
                 except Empty:
