@@ -311,6 +311,11 @@ def test_explain_a_factored_model(capsys, file, tmp_path):
         (["train", "--networks", "{file}", "-o", "{run}"], "holds a finished run; name another folder"),
         (["evaluate", "{run}/model.h5"], "a model file does not know its networks; give --networks FILE"),
         (["evaluate", "{empty}"], "holds no finished model"),
+        (["evaluate", "{file}"], "nets.h5 holds networks, not a model; name a run folder or a model file."),
+        (
+            ["evaluate", "{run}/model.h5", "--networks", "{run}/model.h5"],
+            "model.h5 holds a model, not networks; name a file of networks, as fastspml import makes it.",
+        ),
         (
             ["predict", "{run}", "{counts}", "--task", "green"],
             "there is no task 'green'; the tasks are red, blue, or all",

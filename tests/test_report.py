@@ -159,6 +159,13 @@ def test_the_results_of_a_model_do_not_replace_those_of_another_form(networks):
     assert (rows[0]["difference"], rows[0]["difference_error"]) == (0.1, 0.02)
 
 
+def test_a_model_that_is_among_the_results_is_shown_once(networks, model):
+    results = {"methods": [{"method": "other", "auc": [0.5, 0.5]}, {"method": "MT-SPML", "auc": [0.1, 0.1]}]}
+    rows = facts(model, networks, results=results)["methods"]
+    assert [row["method"] for row in rows] == ["other", "MT-SPML"]
+    assert rows[1]["auc"] == [task["auc"] for task in facts(model, networks)["tasks"]]
+
+
 def test_hidden_nodes_are_mentioned_where_there_are_some(networks, model):
     assert "Hidden nodes and their links took no part in training" in render(facts(model, networks))
 

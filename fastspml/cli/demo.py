@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
     for sentence in leaks:
         say_wrapped(f"- {sentence}")
     say(f"\nmodel, results and figure are in {folder}")
-    say(f"look into the model: fastspml explain {model_path}")
+    say(f"next: fastspml explain {model_path}")
     say(f"a report to read in a browser, or to print, is {report_path}")
 
 

@@ -37,7 +37,7 @@ def add_keys(parser: argparse.ArgumentParser, without: Sequence[str] = ()) -> No
 
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:
-    """Return arguments in which a flag that is true or false, and stands without a value, has the value true.
+    """Return arguments in which every flag for true or false that has no value gets the value true.
 
     Otherwise argparse would take the next argument for its value: ``--undirected example.toml``.
     """

@@ -107,8 +107,8 @@ def _npz(add: Add) -> None:
 
 def _edges(add: Add) -> None:
     add("edges", help="two nodes a line")
-    add("attributes", help="a node a line: svmlight, or `name word:count word:count ...`")
-    add("--form", choices=["auto", "svmlight", "words"], help="of the attributes (default: auto)")
+    add("attributes", help="features, a node a line: svmlight, or `name word:count word:count ...`")
+    add("--form", choices=["auto", "svmlight", "words"], help="format of the features (default: auto)")
     add("--undirected", dest="directed", action="store_false", default=None, help="make every link run both ways")
     _skip_bad(add)
 
@@ -147,7 +147,7 @@ FORMATS: dict[str, tuple[str, Callable[[Add], None]]] = {
     "snap-ego": ("a SNAP ego network with its circles (Facebook, Google+, Twitter)", _snap_ego),
     "linqs": ("LINQS citation networks (Cora, CiteSeer, WebKB)", _linqs),
     "npz": ("a NumPy archive of a network", _npz),
-    "edges": ("an edge list and a file of attributes", _edges),
+    "edges": ("an edge list and a file of features", _edges),
     "text": ("documents and the links between them", _text),
     "debian": ("a Debian package index", _debian),
 }

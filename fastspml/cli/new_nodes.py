@@ -16,7 +16,7 @@ HELP = "a file of networks, or word counts as JSON lines or lines of `name word:
 class NewNodes:
     """Nodes of one file or network: their names, and their features in a form that metrics take.
 
-    ``position`` is that of their network in its file; `has_names` tells names from mere positions.
+    ``position`` is that of their network in its file. Without ``has_names``, the names are positions.
     """
 
     names: list[str]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.io import file_checksum, read_networks
+from fastspml.io import file_checksum, file_kind, read_networks
 from fastspml.network import Network
 from fastspml.runs.config import read_config
 from fastspml.runs.folder import first_start
@@ -21,6 +21,7 @@ def open_run(path: str | Path) -> tuple[Any, dict[str, Any] | None]:
     """Return the model and the configuration of a run folder, or the model of a file and None."""
     path = Path(path)
     if not path.is_dir():
+        _check_kind(path, "model", "name a run folder or a model file")
         return load_model(path), None
     if not (path / "model.h5").exists():
         raise FileNotFoundError(f"{path} holds no finished model; fastspml train -o {path} makes or resumes one.")
@@ -36,8 +37,17 @@ def networks_of(path: str | None, config: Mapping[str, Any] | None) -> list[Netw
 
 def load_networks(config: Mapping[str, Any]) -> list[Network]:
     """Return the networks of a configuration, as they are trained and evaluated on."""
+    _check_kind(config["networks"], "networks", "name a file of networks, as fastspml import makes it")
     networks = read_networks(config["networks"], mapped=config.get("mapped", False))  # older runs have no such key
     return [network.undirected() for network in networks] if config["undirected"] else networks
+
+
+def _check_kind(path: str | Path, expected: str, advice: str) -> None:
+    """Refuse a file of networks where a model is expected, and the reverse."""
+    kind = file_kind(path)
+    if kind != expected:
+        article = {"model": "a model", "networks": "networks"}
+        raise ValueError(f"{path} holds {article[kind]}, not {article[expected]}; {advice}.")
 
 
 def split(config: Mapping[str, Any]) -> tuple[list[Network], list[Network], list[np.ndarray] | None]:
