@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import time
+import zipfile
 import zlib
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -693,6 +695,111 @@ def test_npz_other_files(tmp_path):
         read_npz(tmp_path / "missing.npz")
 
 
+FEATURES = sparse.csr_array(np.array([[1, 0, 2], [0, 0, 0], [0, 3, 0]]))
+LINKS = sparse.csr_array(np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]]))
+
+
+@pytest.mark.parametrize("links_form", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("compressed", [True, False])
+def test_npz_of_scipy(tmp_path, form, links_form, compressed):
+    sparse.save_npz(tmp_path / "words.npz", FEATURES.asformat(form), compressed=compressed)
+    sparse.save_npz(tmp_path / "links.npz", LINKS.asformat(links_form), compressed=compressed)
+    (network,) = read_npz(tmp_path / "words.npz", links=tmp_path / "links.npz")
+    assert network.name == "words"
+    assert network.features.toarray().tolist() == FEATURES.toarray().tolist()
+    assert network.adjacency.toarray().astype(int).tolist() == LINKS.toarray().tolist()
+
+
+def test_npz_of_scipy_matrices_and_stored_zeros(tmp_path):
+    links = sparse.csr_matrix(LINKS, copy=True)
+    links.data[0] = 0
+    sparse.save_npz(tmp_path / "words.npz", sparse.csr_matrix(FEATURES))
+    sparse.save_npz(tmp_path / "links.npz", links)
+    assert read_npz(tmp_path / "words.npz", links=tmp_path / "links.npz")[0].n_links == 2
+
+
+@pytest.mark.parametrize(
+    ("features", "links", "sentence"),
+    [
+        (FEATURES, None, "words.npz: it holds one matrix of SciPy, taken as features; name the file of the links"),
+        (
+            FEATURES,
+            LINKS[:2, :2],
+            "words.npz: features have 3 rows, links are 2 x 2; both must describe the same nodes",
+        ),
+        (FEATURES, -LINKS, "words.npz: links have negative entries"),
+        (
+            sparse.dia_array(FEATURES),
+            LINKS,
+            "words.npz: words.npz has a matrix in format 'dia'; csr, csc, coo can be read",
+        ),
+    ],
+)
+def test_npz_of_scipy_that_cannot_be_used(tmp_path, features, links, sentence):
+    sparse.save_npz(tmp_path / "words.npz", features)
+    if links is not None:
+        sparse.save_npz(tmp_path / "links.npz", links)
+    with pytest.raises(ValueError, match="words") as error:
+        read_npz(tmp_path / "words.npz", links=None if links is None else tmp_path / "links.npz")
+    assert str(error.value).startswith(sentence)
+
+
+def test_npz_of_scipy_with_weights(tmp_path):
+    sparse.save_npz(tmp_path / "words.npz", FEATURES)
+    sparse.save_npz(tmp_path / "links.npz", 2 * LINKS)
+    with pytest.warns(UserWarning, match="weights of the links are ignored"):
+        assert read_npz(tmp_path / "words.npz", links=tmp_path / "links.npz")[0].n_links == 3
+
+
+def test_npz_that_holds_links_takes_no_others(tmp_path):
+    sparse.save_npz(tmp_path / "links.npz", LINKS)
+    with pytest.raises(ValueError, match=r"net\.npz: it holds links already; leave links out"):
+        read_npz(write_npz(tmp_path), links=tmp_path / "links.npz")
+    with pytest.raises(ValueError, match=r"links\.npz: net\.npz does not hold a matrix of SciPy"):
+        read_npz(tmp_path / "links.npz", links=write_npz(tmp_path))
+
+
+def prefixed(**changes):
+    """Return the arrays of Graph2Gauss's files."""
+    arrays = {}
+    for prefix, matrix in (("adj", LINKS), ("attr", FEATURES)):
+        arrays |= {f"{prefix}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr", "shape")}
+    return arrays | {"labels": np.array([0, 0, 1]), "class_names": np.array(["ai", "db"])} | changes
+
+
+def test_npz_of_graph2gauss(tmp_path):
+    np.savez(tmp_path / "cora.npz", **prefixed(attr_names=np.array(["red", "green", "blue"])))
+    (network,) = read_npz(tmp_path / "cora.npz")
+    assert network.features.toarray().tolist() == FEATURES.toarray().tolist()
+    assert network.adjacency.toarray().astype(int).tolist() == LINKS.toarray().tolist()
+    assert network.vocabulary.tolist() == ["red", "green", "blue"]
+    (task,) = read_npz(tmp_path / "cora.npz", tasks="label")
+    assert (task.name, task.n_nodes) == ("ai", 2)
+
+
+def test_npz_of_graph2gauss_that_cannot_be_used(tmp_path):
+    np.savez(tmp_path / "cora.npz", **prefixed(attr_indices=np.array([0, 2, 9])))
+    with pytest.raises(ValueError, match="indices of a matrix run from 0 to 9"):
+        read_npz(tmp_path / "cora.npz")
+
+
+def header_of(shape, dtype="<f8"):
+    """Return a .npy file with a header that promises an array, and little behind it."""
+    file = BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": dtype, "fortran_order": False, "shape": shape})
+    return file.getvalue() + bytes(16)
+
+
+@pytest.mark.parametrize("shape", [(10**9,), (2**62, 2**62), (-1,)])
+def test_npz_headers_that_promise_too_much(tmp_path, shape):
+    path = write_npz(tmp_path, without=("X_data",))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("X_data.npy", header_of(shape))
+    with pytest.raises(ValueError, match=r"net\.npz: X_data cannot be read"):
+        read_npz(path)
+
+
 @pytest.mark.parametrize(
     ("name", "n_nodes", "n_links", "n_features", "n_labels"),
     [
@@ -717,3 +824,40 @@ def test_npz_citeseer_has_self_links():
     with pytest.warns(UserWarning, match="124 self links of 'citeseer' were dropped"):
         (network,) = read_npz(path)
     assert (network.n_nodes, network.n_links, network.n_features) == (3312, 4591, 3703)
+
+
+# ---- names ----------------------------------------------------------------------------------------------------------
+
+
+def test_linqs_names_with_nul_are_bad_lines(tmp_path):
+    path = write_linqs(tmp_path, content=CONTENT.replace("p2", "p\0002"), cites="p1\tp3\n")
+    with pytest.raises(ValueError, match=r"cora\.content, line 2: 'p\\x002' contains a control character"):
+        read_linqs(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"feat": EGO_FILES["feat"].replace("13 ", "1\0003 ")}, r"7\.feat, line 3: '1\\x003' contains a control character"),
+        ({"featnames": "0 a\n1 b\0\n2 c\n"}, r"7\.featnames, line 2: 'b\\x00' contains a control character"),
+        ({"circles": "a\0\t11\n"}, r"7\.circles, line 1: 'a\\x00' contains a control character"),
+    ],
+)  # fmt: skip
+def test_snap_ego_names_with_nul_are_bad_lines(tmp_path, changes, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        read_snap_ego(write_ego(tmp_path, **changes), 7)
+
+
+def test_names_from_a_file_are_cut_and_escaped_in_messages(tmp_path):
+    path = write_linqs(tmp_path, cites="p1\t\x1b[31m" + "x" * 5000 + "\n")
+    with pytest.raises(ValueError, match="names paper") as error:
+        read_linqs(path)
+    assert len(str(error.value)) < 300
+    assert "\x1b" not in str(error.value)
+
+
+def test_an_array_of_names_is_not_wider_than_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("fastspml.io.readers.lines.NAME_ARRAY_BYTES", 1000)
+    path = write_linqs(tmp_path, content="p" * 300 + "\t1\tai\np2\t1\tai\n", cites="p2\tp2\n")
+    with pytest.raises(ValueError, match=r"cora\.content has 2 names, the longest of 300 characters"):
+        read_linqs(path)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import sys
+import unicodedata
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 from fastspml import tokens
 from fastspml.io.readers import debian
+from fastspml.io.readers.counts import read_counts
 from fastspml.io.readers.debian import read_debian
 from fastspml.io.readers.edges import read_edges
 from fastspml.io.readers.text import read_text
@@ -639,3 +642,160 @@ def test_the_whole_snapshot():
     assert network.undirected().degrees.max() == 21_789  # libc6
     assert network.n_features == len(network.vocabulary) == 31_911
     assert "0ad" in network.nodes
+
+
+# ---- newcomers ------------------------------------------------------------------------------------------------------
+
+VOCABULARY = np.array(["chess", "go"])
+
+
+@pytest.mark.parametrize("key", ["id", "node"])
+def test_counts_of_json_lines(tmp_path, key):
+    path = write(tmp_path / "new.jsonl", json.dumps({key: "anna", "words": {"chess": 2, "golf": 1}}) + "\n")
+    names, counts, n_unknown = read_counts(path, VOCABULARY)
+    assert (names, counts.toarray().tolist(), n_unknown) == (["anna"], [[2, 0]], 1)
+
+
+def test_counts_of_texts_in_json_lines(tmp_path):
+    path = write(tmp_path / "new.jsonl", '{"id": 7, "text": "Chess, chess and go"}\n{"id": "b", "text": ""}\n')
+    names, counts, n_unknown = read_counts(path, VOCABULARY)
+    assert (names, counts.toarray().tolist(), n_unknown) == (["7", "b"], [[2, 1], [0, 0]], 1)
+
+
+def test_counts_of_lines_of_text(tmp_path):
+    names, counts, _ = read_counts(write(tmp_path / "new.txt", "anna chess:2 go chess\n"), VOCABULARY)
+    assert (names, counts.toarray().tolist()) == (["anna"], [[3, 1]])
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ('{"id": "a", "words": {"chess": -1}}', "the count of 'chess' must be a number, 0 or more, got -1"),
+        ('{"id": "a", "words": {"chess": NaN}}', "the count of 'chess' must be a number, 0 or more, got nan"),
+        ('{"id": "a", "words": {"chess": Infinity}}', "0 or more, got inf"),
+        ('{"id": "a", "words": {"chess": 1' + "0" * 400 + "}}", "0 or more, got inf"),
+        ('{"id": "a", "words": {"chess": 1' + "0" * 9000 + "}}", "is not JSON"),
+        ('{"id": "a", "words": {"chess": true}}', "0 or more, got bool"),
+        ('{"id": "a", "words": {"chess": "2"}}', "0 or more, got str"),
+        ('{"id": "a", "words": {"chess": ' + "[" * 100_000, "is not JSON that can be read .nested too deeply."),
+        ('{"id": "a", "words": [1]}', "expected JSON like"),
+        ('{"id": "a"}', "expected JSON like"),
+        ('{"id": null, "words": {}}', "expected JSON like"),
+        ('{"id": "a\\u0000b", "words": {}}', "contains a control character"),
+        ('{"id": "a", "words": {', "is not JSON"),
+        ("a\0 chess", "contains a control character"),
+        ("a chess:-1", "word:count is expected, got 'chess:-1'"),
+        ("a chess:1" + "0" * 400, "word:count is expected"),
+    ],
+)
+def test_bad_counts_cost_a_sentence(tmp_path, line, sentence):
+    with pytest.raises(ValueError, match=f"1 bad line: new, line 1: .*{sentence}") as error:
+        read_counts(write(tmp_path / "new", line + "\n"), VOCABULARY)
+    assert len(str(error.value)) < 400
+
+
+# ---- tokenisers -----------------------------------------------------------------------------------------------------
+
+
+def test_networks_of_documents_know_their_tokenizer(tmp_path):
+    documents = write(tmp_path / "fruit.csv", table(DOCUMENTS))
+    (network,) = read_text(documents, write(tmp_path / "l", "a b\n"), min_df=1, max_df=0.9, stop_words=False)
+    assert network.tokenizer == tokens.Tokenizer(stop_words=False, min_df=1, max_df=0.9)
+    assert network.tokenizer.count(["Red, red pear"], network.vocabulary).toarray().tolist() == [[0, 0, 1, 2]]
+
+
+def test_networks_of_packages_know_their_tokenizer(index):
+    assert all(network.tokenizer == tokens.Tokenizer(min_df=1, max_df=1.0) for network in read(index))
+
+
+def test_a_word_of_64_letters_is_kept_and_one_of_65_is_not():
+    _, vocabulary = count_words(["x" * 64 + " " + "y" * 65], min_df=1, max_df=1.0)
+    assert vocabulary.tolist() == ["x" * 64]
+
+
+def test_accents_of_a_letter_are_kept_in_a_long_run_of_marks():
+    assert tokens.words_of("cafe\u0301" + "\u0301" * 100 + " bar") == ["café", "bar"]
+
+
+def test_every_combining_mark_is_shortened():
+    marks = (chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000)
+    marks = [mark for mark in marks if unicodedata.combining(unicodedata.normalize("NFD", mark)[0])]
+    assert len(marks) > 800
+    assert all(tokens.LONG_RUN.fullmatch(mark * 31) for mark in marks)
+
+
+# ---- what lines and headers are -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["d.csv", "d.jsonl"])
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path, name):
+    content = "id,text\na,apple\n" if name == "d.csv" else '{"id": "a", "text": "apple"}\n'
+    documents = write(tmp_path / name, "\ufeff" + content)
+    (network,) = read_text(
+        documents, write(tmp_path / "l", "\ufeffa a\n".replace("a a", "# none")), min_df=1, max_df=1.0
+    )
+    assert network.nodes.tolist() == ["a"]
+
+
+def test_a_byte_order_mark_in_another_line_is_text(tmp_path):
+    edges = write(tmp_path / "g", "a b\n\ufeffb a\n")
+    with pytest.raises(ValueError, match=r"g, line 2: '\\ufeffb' is not a node"):
+        read_edges(edges, write(tmp_path / "x", "a apple:1\nb pear:1\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("links.txt", "source target\na b\n", 1),  # only tables have headers
+        ("links.csv", "a,target\na,b\n", 1),  # one name is known
+        ("links.csv", "source,b\na,b\n", 1),
+        ("links.csv", "a,b\nsource,target\n", 2),  # not the first line
+    ],
+)
+def test_lines_that_are_no_headers(tmp_path, name, content, line):
+    attributes = write(tmp_path / "x", "a apple:1\nb pear:1\n")
+    with pytest.raises(ValueError, match=rf"1 bad line: {name}, line {line}: '(source|target)' is not a node"):
+        read_edges(write(tmp_path / name, content), attributes)
+
+
+def test_of_equal_versions_the_first_counts(tmp_path):
+    again = stanza("libpng", "zebras", "1.0", Section="graphics", Depends="hub")
+    (network,) = read([write(tmp_path / "a", INDEX), write(tmp_path / "b", again)], tasks=None)
+    assert words(network, "libpng") == {"pictures": 1, "files": 1}
+
+
+@pytest.mark.parametrize(("first", "second"), [("1.9", "1.10"), ("2.0~rc1", "2.0"), ("9", "1:1"), ("1.0-1", "1.0-2")])
+def test_the_higher_version_counts_in_either_order(tmp_path, first, second):
+    stanzas = [
+        stanza("libpng", text, version, Section="graphics", Depends="hub")
+        for text, version in (("lions", first), ("zebras", second))
+    ]
+    rest = INDEX.replace("Package: libpng\n", "Package: other\n")
+    for order in (stanzas, stanzas[::-1]):
+        (network,) = read(write(tmp_path / "Packages", rest + "".join(order)), tasks=None)
+        assert words(network, "libpng") == {"zebras": 1}
+
+
+@pytest.mark.parametrize(
+    ("relation", "expected"),
+    [
+        ("  libpng:any (>= 1.6) [amd64 i386] <!nodoc> <!stage1> ", ("libpng",)),
+        ("aa|bb (= 1)|cc [any]", ("aa", "bb", "cc")),
+        ("aa(>= 1)", ("aa",)),
+        ("", ()),
+        ("aa bb", None),
+        ("aa (1) (2)", None),
+        ("a", None),
+    ],
+)
+def test_relations(relation, expected):
+    assert debian._alternatives(relation) == expected
+
+
+@pytest.mark.parametrize("field", ["Version", "Section"])
+def test_endless_fields_are_bad(tmp_path, field):
+    path = write(tmp_path / "Packages", f"Package: aa\n{field}: {'1' * 1001}\n")
+    with pytest.raises(
+        ValueError, match=r"line 1: names, versions and sections may have 1000 characters, got '1{40}'\.\.\."
+    ):
+        read(path)

@@ -1,14 +1,14 @@
 """Limits of what the readers accept, so that a small hostile file takes neither much memory nor much time.
 
-A compressed file may unpack to 64 MB or to 100 times its size, whichever is more: real text and matrices compress 3 to
-30 times, files made to exhaust memory 1,000 times and more. Plain files have no limit but that of a line.
+A compressed file may unpack to 34 MB (2**25 bytes) or to 100 times its size, whichever is more: real text and matrices
+compress 3 to 30 times, files made to exhaust memory 1,000 times and more. Plain files have no limit but that of a line.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-UNPACKED_BYTES = 2**26
+UNPACKED_BYTES = 2**25
 MOST_EXPANSION = 100
 
 LONGEST_LINE = 2**25  # bytes; whole books are shorter
@@ -28,5 +28,5 @@ def check_unpacked(path: str | Path, n_bytes: int, advice: str) -> None:
     most = max(UNPACKED_BYTES, MOST_EXPANSION * path.stat().st_size)
     if n_bytes > most:
         raise TooLargeError(
-            f"{path.name} needs more than {most / 1e6:,.0f} MB unpacked, {MOST_EXPANSION} times its size; {advice}."
+            f"{path.name} needs more than {most / 1e6:,.0f} MB unpacked, the limit for a file of its size; {advice}."
         )

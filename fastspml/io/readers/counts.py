@@ -101,7 +101,6 @@ def _count(word: str, value: Any) -> float:
     except OverflowError:  # a whole number beyond 1e308
         count = math.inf
     if not 0 <= count < math.inf:
-        raise ValueError(
-            f"the count of {shown(word)} must be a number, 0 or more, got {type(value).__name__} {count:g}"
-        )
+        got = f"{count:g}" if is_number else type(value).__name__
+        raise ValueError(f"the count of {shown(word)} must be a number, 0 or more, got {got}")
     return count

@@ -349,7 +349,7 @@ def _alternatives(relation: str) -> tuple[str, ...] | None:
 
 
 def _version_key(version: str) -> tuple:
-    """Return a sort key of Debian versions: digits by value, `~` before the end, letters before other signs."""
+    """Return a sort key of a Debian version: digits by value, `~` before the end, letters before other signs."""
     epoch, _, rest = version.rpartition(":")
     upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "")
     return tuple(_part_key(part) for part in (epoch, upstream, revision))

@@ -130,16 +130,20 @@ def as_paths(paths: str | Path | Iterable[str | Path], what: str) -> list[Path]:
 def parse_row(values: Sequence[str]) -> Row:
     """Return the columns and the values of a row that is written in full, most of it "0"."""
     columns = np.array([column for column, value in enumerate(values) if value != "0"], dtype=np.int32)
-    numbers = np.empty(len(columns))
-    for place, column in enumerate(columns.tolist()):
-        try:
-            number = float(values[column])
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            raise ValueError(f"feature {column + 1} must be a number, got {shown(values[column])}")
-        numbers[place] = number
+    given = [value for value in values if value != "0"]
+    numbers = np.fromiter(map(_number, given), np.float64, len(given))
+    is_bad = ~np.isfinite(numbers)
+    if is_bad.any():
+        place = int(is_bad.argmax())
+        raise ValueError(f"feature {columns[place] + 1} must be a number, got {shown(given[place])}")
     return columns, numbers
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def rows_to_csr(rows: Sequence[Row], n_columns: int) -> sparse.csr_array:

@@ -8,6 +8,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX
 from scipy import sparse
 
 from fastspml.io.readers.bounds import TooLargeError, check_unpacked
@@ -95,11 +96,12 @@ def _load(path: Path) -> Arrays:
     try:
         archive = ZipFile(path)
     except Exception as error:
-        if path.open("rb").read(6) == b"\x93NUMPY":
-            raise ValueError(
-                f"{path.name} holds a single array; a .npz file with {', '.join(NEEDED)} is needed."
-            ) from None
-        raise ValueError(f"{path.name} is not a .npz file, or damaged ({reason(error)}).") from None
+        with path.open("rb") as file:
+            is_array = file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX
+        problem = f"holds a single array; a .npz file with {', '.join(NEEDED)} is needed"
+        if not is_array:
+            problem = f"is not a .npz file, or damaged ({reason(error)})"
+        raise ValueError(f"{path.name} {problem}.") from None
     with archive:
         members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
         check_unpacked(path, sum(archive.getinfo(name).file_size for name in members.values()), ADVICE)
@@ -153,7 +155,7 @@ def _joined(features: sparse.csr_array, adjacency: sparse.csr_array) -> Arrays:
     if adjacency.shape != (features.shape[0], features.shape[0]):
         rows, columns = adjacency.shape
         raise ValueError(
-            f"features have {features.shape[0]} rows but links are {rows} x {columns}; both need the same nodes."
+            f"features have {features.shape[0]} rows, links are {rows} x {columns}; both must describe the same nodes."
         )
     if (adjacency.data < 0).any():
         raise ValueError("links have negative entries; use 0 for no link and 1 for a link.")
