@@ -189,7 +189,8 @@ means over splits, tasks and nodes; "most suggested" is the largest share of all
 {regrets(records)}
 
 The default of `fs.select` is auc+ndcg@10: by cross-validation it keeps nearly all that nDCG alone gains in lists of
-ten, at half of the loss in AUC. Measured on {machine["cores"]} cores of an {machine["processor"]}, commit {machine["commit"]}.
+ten, at half of the loss in AUC. Measured on {machine["cores"]} cores of an {machine["processor"]}, commit
+{machine["commit"]}.
 
 {chr(10).join(parts)}
 ## All single networks
