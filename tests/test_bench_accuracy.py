@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import fastspml as fs
-from bench import accuracy, anchors
+from bench import accuracy, anchors, scoring
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +74,16 @@ def test_a_data_set_is_measured_and_shown(network):
         assert list(tasks) == ["task 0", "second"]
         assert record["quality"]["auc"] == pytest.approx(np.mean([task["auc"] for task in tasks.values()]))
     assert "| selected |" in accuracy.page(records)
+
+
+@pytest.mark.skipif("ndcg" not in fs.LinkQuality.__dataclass_fields__, reason="compares by nDCG, too")
+@pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
+def test_scorings_choose_among_the_same_trials(network, monkeypatch):
+    monkeypatch.setitem(scoring.N_ITERS, fs.SPML, 64)
+    record = {"data": "one"} | scoring.measure([network], 0, n_threads=1)
+    assert set(record["choices"]) == {*scoring.SCORINGS, "cosine tf-idf", "popularity"}
+    means = {str(trial["params"]): trial["means"] for trial in record["trials"]}
+    chosen = means[str(record["choices"]["hits@10"]["params"])]
+    assert chosen["hits"] == max(mean["hits"] for mean in means.values())
+    text = scoring.page([record], {"cores": 1, "processor": "any", "commit": "none"})
+    assert "| hits@10 | " in text

@@ -7,7 +7,7 @@ import pytest
 
 import fastspml as fs
 from bench.paper import circles, protocol, tables
-from bench.paper.__main__ import linking_page
+from bench.paper.__main__ import linking_page, output_folder
 from bench.paper.methods import Method, all_methods
 from bench.paper.protocol import Plan
 from fastspml.baselines import CosineTfidf, Euclid
@@ -86,19 +86,34 @@ def test_a_task_without_links_is_ranked_by_what_the_others_share(tasks):
         assert np.isfinite(fs.link_auc(models[unlinked.name], tasks[1], range(20))).any()
 
 
-def test_differences_are_taken_split_by_split():
-    records = [
+def records_of(one, other):
+    """Return records of two methods, with the AUC of each split."""
+    return [
         {"split": s, "size": 100, "method": m, "auc": {"a": auc, "b": auc + 0.1}}
-        for m, aucs in (("MT-SPML", (0.8, 0.7, 0.9)), ("U-SPML", (0.7, 0.65, 0.85)))
+        for m, aucs in (("MT-SPML", one), ("U-SPML", other))
         for s, auc in enumerate(aucs)
     ]
-    got = tables.difference(records, "MT-SPML", "U-SPML", size=100)
+
+
+def test_differences_are_taken_split_by_split():
+    got = tables.difference(records_of((0.8, 0.7, 0.9), (0.7, 0.65, 0.85)), "MT-SPML", "U-SPML", size=100)
     assert got["mean"] == pytest.approx((0.1 + 0.05 + 0.05) / 3)
-    assert got["error"] == pytest.approx(np.std([0.1, 0.05, 0.05], ddof=1) / np.sqrt(3))
     assert (got["n_ahead"], got["n_splits"]) == (3, 3)
-    assert tables.answer(got) == "yes"
-    assert tables.answer(got | {"mean": -got["mean"]}) == "no"
-    assert tables.answer(got | {"error": got["mean"]}) == "undecided"
+
+
+def test_errors_of_differences_are_corrected_for_overlapping_splits():
+    """By Nadeau and Bengio: the variance s^2 times 1/J + n_test/n_train."""
+    got = tables.difference(records_of((0.8, 0.7, 0.9), (0.7, 0.65, 0.85)), "MT-SPML", "U-SPML", size=100)
+    assert got["error"] == pytest.approx(np.std([0.1, 0.05, 0.05], ddof=1) * np.sqrt(1 / 3 + 0.2 / 0.8))
+
+
+@pytest.mark.parametrize(
+    ("mean", "expected"), [(0.0227, "yes"), (-0.0227, "no"), (0.0225, "undecided"), (0.0, "undecided")]
+)
+def test_an_answer_needs_the_level_of_the_t_test(mean, expected):
+    """With 10 splits the bound is 2.262 errors."""
+    assert tables.answer({"mean": mean, "error": 0.01, "n_splits": 10}) == expected
+    assert tables.answer({"mean": mean, "error": float("nan"), "n_splits": 1}) == "undecided"
 
 
 def test_page_and_figures(tasks, records, tmp_path):
@@ -166,3 +181,9 @@ def test_overlap_by_hand(egos):
     one, other = egos["ego"][:2]
     members, others = (set(np.flatnonzero(t.adjacency.toarray()[0])) for t in (one, other))
     assert circles.overlap(one, other) == len(members & others) / len(members | others)
+
+
+def test_a_quick_run_leaves_the_published_results_alone(tmp_path):
+    assert output_folder(None, is_quick=False).name == "paper"
+    assert output_folder(None, is_quick=True).name == "quick"
+    assert output_folder(tmp_path, is_quick=True) == tmp_path

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -77,7 +75,9 @@ def test_anchors_are_never_hidden_and_not_counted():
 
 
 def test_a_trial_is_a_fit_without_the_fold_judged_on_the_fold(tasks):
-    selection = fs.select(fs.MTSPML(weighting="tfidf"), tasks, {"task_reg": [0.1], "n_iters": [30]}, n_folds=3, seed=4)
+    selection = fs.select(
+        fs.MTSPML(weighting="tfidf"), tasks, {"task_reg": [0.1], "n_iters": [30]}, n_folds=3, seed=4, scoring="auc"
+    )
     expected = []
     for fold in fold_networks(tasks, 3, seed=4):
         model = fs.MTSPML(weighting="tfidf", task_reg=0.1, n_iters=30).fit([split.train for split in fold])
@@ -91,9 +91,9 @@ def test_a_trial_is_a_fit_without_the_fold_judged_on_the_fold(tasks):
 def test_everything_is_tried_and_the_best_is_fitted_on_all_nodes(tasks):
     selection = fs.select(fs.SPML(prior="identity", weighting="tfidf"), tasks, GRID, n_folds=3)
     assert len(selection.trials_) == 12
-    aucs = [trial.auc for trial in selection.trials_]
-    assert aucs == sorted(aucs, reverse=True)
-    assert selection.best_score_ == aucs[0]
+    scores = [trial.score for trial in selection.trials_]
+    assert scores == sorted(scores, reverse=True)
+    assert selection.best_score_ == scores[0]
     assert selection.best_params_ == selection.trials_[0].params
     again = fs.SPML(prior="identity", weighting="tfidf").set_params(**selection.best_params_).fit(tasks)
     assert np.array_equal(selection.best_estimator_.metric_.weights, again.metric_.weights)
@@ -101,7 +101,7 @@ def test_everything_is_tried_and_the_best_is_fitted_on_all_nodes(tasks):
     best = selection.trials_[0]
     row = {
         **best.params,
-        "score": aucs[0],
+        "score": scores[0],
         "standard_error": best.standard_error,
         **best.means(),
         "seconds": best.seconds,
@@ -190,7 +190,7 @@ def test_halving_keeps_the_best_of_every_step(tasks):
     for trial in got.trials_:
         assert everything[str(sorted(trial.params.items()))] == trial.fold_aucs
     for step in grid["step"]:
-        kept = {n: {t.params["margin"]: t.auc for t in got.trials_ if (t.params["n_iters"], t.params["step"]) == (n, step)}
+        kept = {n: {t.params["margin"]: t.score for t in got.trials_ if (t.params["n_iters"], t.params["step"]) == (n, step)}
                 for n in (4, 16, 64)}  # fmt: skip
         assert [len(kept[n]) for n in (4, 16, 64)] == [5, 2, 1]
         dropped = [auc for margin, auc in kept[4].items() if margin not in kept[16]]
@@ -235,7 +235,12 @@ def test_anchors_links_to_hidden_nodes_are_ranked():
     links[0, 1 : 1 + n_members] = 1
     circle = fs.Network(words, links, name="circle", nodes=[f"p{i}" for i in range(len(words))])
     selection = fs.select(
-        fs.SPML(prior="identity", n_iters=300, reg=0.01), [circle], {"margin": [1.0]}, n_folds=3, anchors=["p0"]
+        fs.SPML(prior="identity", n_iters=300, reg=0.01),
+        [circle],
+        {"margin": [1.0]},
+        n_folds=3,
+        anchors=["p0"],
+        scoring="auc",
     )
     assert selection.best_score_ == 1.0
 
@@ -276,10 +281,10 @@ def test_trials_keep_all_measures_of_every_fold(tasks):
     selection = fs.select(fs.SPML(weighting="l2"), tasks, {"margin": [0.5], "n_iters": [30]}, n_folds=3)
     (trial,) = selection.trials_
     folds = fold_networks(tasks, 3)
-    for name in (field.name for field in dataclasses.fields(fs.LinkQuality)):
-        models = [
-            fs.SPML(weighting="l2", margin=0.5, n_iters=30).fit([split.train for split in fold]) for fold in folds
-        ]
+    models = [fs.SPML(weighting="l2", margin=0.5, n_iters=30).fit([split.train for split in fold]) for fold in folds]
+    names = fs.link_quality(models[0], tasks[0], [0]).means()
+    assert list(trial.measures) == list(names)
+    for name in names:
         expected = [fold_means(model, fold, name) for model, fold in zip(models, folds, strict=True)]
         assert trial.measures[name] == pytest.approx(expected, abs=1e-12)
         assert selection.table()[0][name] == pytest.approx(np.mean(expected))
@@ -318,7 +323,7 @@ def test_a_function_of_the_link_quality_is_a_scoring(tasks):
 def test_halving_promotes_by_the_scoring(tasks):
     """With a scoring turned round, what halving keeps is the worst by the scoring itself."""
     grid = {"weighting": ["tfidf"], "reg": [10.0, 0.1, 1e-3, 1e-5], "n_iters": [4, 16, 64]}
-    best = fs.select(fs.SPML(), tasks, grid, n_folds=2, halving=True)
+    best = fs.select(fs.SPML(), tasks, grid, n_folds=2, halving=True, scoring="auc")
     worst = fs.select(fs.SPML(), tasks, grid, n_folds=2, halving=True, scoring=lambda quality: -quality.means()["auc"])
     assert best.best_params_["reg"] != worst.best_params_["reg"]
     first = {trial.params["reg"]: trial.auc for trial in worst.trials_ if trial.params["n_iters"] == 4}
@@ -443,7 +448,7 @@ def test_a_weighting_is_fitted_without_the_held_out_nodes():
     """Frequent features of held-out nodes would change the idf: the trial must not see them."""
     rng = np.random.default_rng(5)
     network = fs.Network(rng.integers(0, 3, size=(40, 25)), np.triu(rng.random((40, 40)) < 0.15, 1)).undirected()
-    (trial,) = fs.select(fs.SPML(weighting="tfidf"), network, {"n_iters": [40]}, n_folds=4).trials_
+    (trial,) = fs.select(fs.SPML(weighting="tfidf"), network, {"n_iters": [40]}, n_folds=4, scoring="auc").trials_
     expected, leaked = [], []
     for (split,) in fold_networks([network], 4):
         expected.append(fold_means(fs.SPML(weighting="tfidf", n_iters=40).fit(split.train), [split]))
@@ -461,7 +466,7 @@ def test_a_task_without_a_defined_score_does_not_count():
     links = np.zeros((30, 30))
     links[[0, 1, 2, 3, 4, 5], [1, 0, 3, 2, 5, 4]] = 1
     second = fs.Network(rng.integers(0, 3, size=first.features.shape), links, name="b")
-    got = fs.select(fs.SPML(), [first, second], {"n_iters": [20]}, n_folds=15).trials_[0].fold_scores
+    got = fs.select(fs.SPML(), [first, second], {"n_iters": [20]}, n_folds=15, scoring="auc").trials_[0].fold_scores
     expected, n_undefined = [], 0
     for fold in fold_networks([first, second], 15):
         model = fs.SPML(n_iters=20).fit([split.train for split in fold])
@@ -540,7 +545,7 @@ def test_what_is_done_stays_usable_when_interrupted(tasks, how):
     selection = fs.select(fs.SPML(weighting="tfidf"), tasks, GRID, n_folds=3, n_threads=1, progress=progress)
     assert not selection.is_complete_
     assert len(selection.trials_) == 4  # two settings on three folds, twice looked at
-    assert selection.best_score_ == max(trial.auc for trial in selection.trials_) == seen[-1].best.auc
+    assert selection.best_score_ == max(trial.score for trial in selection.trials_) == seen[-1].best.score
     assert hasattr(selection.best_estimator_, "metric_")
     assert [record.n_done for record in seen] == list(range(1, 8))
     assert {record.n_fits for record in seen} == {18}

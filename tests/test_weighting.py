@@ -125,6 +125,20 @@ def test_a_stored_weighting_keeps_its_local_weight(tmp_path):
         np.testing.assert_allclose(back.weighting.transform(FRACTIONS).toarray(), values, rtol=1e-12)
 
 
+def test_fractions_of_new_rows_are_weighted_alike_by_a_weighting_of_counts():
+    weighting = fs.Weighting("tfidf").fit(fs.Network(COUNTS))
+    got = weighting.transform(np.array([[0.1, 0.2, 0.0, 0.0]])).toarray()
+    values = np.array([[0.1, 0.2, 0.0, 0.0]]) * weighting.idf_
+    np.testing.assert_allclose(got, values / np.linalg.norm(values), rtol=1e-12)
+
+
+@pytest.mark.parametrize("values", [COUNTS, FRACTIONS])
+def test_whether_there_were_fractions_is_stored(tmp_path, values):
+    expected = fs.Weighting("tfidf").fit_transform(fs.Network(values))
+    fs.write_networks(tmp_path / "n.h5", [expected])
+    assert fs.read_networks(tmp_path / "n.h5")[0].weighting.has_fractions_ is expected.weighting.has_fractions_
+
+
 def test_weightings_of_both_versions_are_equal_unless_there_were_fractions():
     of_counts, of_fractions = (fs.Weighting("tfidf").fit(fs.Network(values)) for values in (COUNTS, FRACTIONS))
     assert stored_before(of_counts) == of_counts
@@ -140,6 +154,14 @@ def test_rows_of_any_size_are_scaled_to_length_1(kind, scale):
     got = fs.Weighting(kind).fit_transform(fs.Network(rows)).features.toarray()
     np.testing.assert_allclose(got, expected, rtol=1e-12)
     assert np.array_equal(got[1:], expected[1:])
+
+
+@pytest.mark.parametrize("kind", ["l1", "l2"])
+def test_a_row_of_huge_values_does_not_change_the_bits_of_others(kind):
+    rows = np.random.default_rng(0).random((50, 7))
+    expected = fs.Weighting(kind).fit_transform(fs.Network(rows)).features.toarray()
+    got = fs.Weighting(kind).fit_transform(fs.Network(np.vstack([rows, np.full(7, 1e305)]))).features.toarray()
+    assert np.array_equal(got[:-1], expected)
 
 
 def test_words_in_every_node_carry_nothing():

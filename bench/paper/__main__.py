@@ -81,7 +81,7 @@ def linking_page(name: str, results: dict[str, Any]) -> str:
 
 Made by `python -m bench.paper {name}`: {plan["n_splits"]} random splits, a fifth of the nodes hidden, everything
 selected by {plan["n_folds"]}-fold cross-validation over training nodes. AUC per hidden node, averaged; ± is a standard
-error over splits, differences are taken split by split.
+error over splits; that of a difference, taken split by split, is corrected for their overlap. Links are undirected.
 
 {tables.counts_table(results["counts"])}
 
@@ -95,8 +95,9 @@ error over splits, differences are taken split by split.
 
 ## The paper's claims
 
-An answer needs a difference of two standard errors. "Shared idf" learns every task by itself, but weights words by
-their frequency in all tasks, as MT-SPML does: what it gains over ST-SPML is not owed to shared metrics.
+An answer needs a difference at the 5% level of the corrected resampled t-test (Nadeau and Bengio 2003): splits
+overlap, so plain standard errors over them are too small. "Shared idf" learns every task by itself, but weights words
+by their frequency in all tasks, as MT-SPML does: what it gains over ST-SPML is not owed to shared metrics.
 
 {tables.claims_table(answers)}
 """
@@ -141,7 +142,13 @@ EXPERIMENTS: dict[str, Callable[[Plan, Path, Tell], None]] = {
 }
 
 
+def output_folder(output: Path | None, is_quick: bool) -> Path:
+    """Return the folder of the results; a quick run never takes that of the published ones by default."""
+    return output or RESULTS / ("quick" if is_quick else "paper")
+
+
 def main() -> None:
+    """Read the command line, and run."""
     parser = argparse.ArgumentParser(prog="python -m bench.paper", description=__doc__)
     parser.add_argument("experiment", choices=[*EXPERIMENTS, "all"])
     parser.add_argument("--quick", action="store_true", help="two splits, two training sizes, short fits: two minutes")
@@ -150,9 +157,11 @@ def main() -> None:
         "--sizes", type=int, nargs="+", help="percent of the training nodes to learn from (default: 20 40 60 80 100)"
     )
     parser.add_argument(
-        "-o", "--output", type=Path, default=RESULTS / "paper", help="folder (default: bench/results/paper)"
-    )
+        "-o", "--output", type=Path,
+        help="folder (default: bench/results/paper; with --quick bench/results/quick, which is not published)",
+    )  # fmt: skip
     options = parser.parse_args()
+    options.output = output_folder(options.output, options.quick)
     plan = QUICK if options.quick else Plan()
     plan = replace(plan, n_splits=options.splits or plan.n_splits, sizes=tuple(options.sizes or plan.sizes))
     options.output.mkdir(parents=True, exist_ok=True)

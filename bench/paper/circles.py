@@ -185,13 +185,15 @@ def page(results: dict[str, Any]) -> str:
 Made by `python -m bench.paper circles`: the Facebook egos that have five circles of at least 10 members, their five
 largest circles, {plan["n_splits"]} random splits, a fifth of the alters hidden, everything selected by
 {plan["n_folds"]}-fold cross-validation over the other alters. Hidden alters are ranked by their distance from the ego:
-one AUC a circle. ± is a standard error over splits, differences are taken split by split.
+one AUC a circle. ± is a standard error over splits; that of a difference, taken split by split, is
+corrected for their overlap.
 
 {tables.markdown(["", *(f"ego {ego}" for ego in egos), "mean", "MT-SPML against it"], rows)}
 
 ## The paper's claims
 
-An answer needs a difference of two standard errors.
+An answer needs a difference at the 5% level of the corrected resampled t-test (Nadeau and Bengio 2003): splits
+overlap, so plain standard errors over them are too small.
 
 These circles hardly overlap (Table 2; the paper's, of Google+, overlap by 70 to 90%), so there is little to share.
 Tried for MT-SPML, by cross-validation: projecting the metrics one by one (the paper's recipe), only their sums, or not

@@ -18,7 +18,7 @@ from fastspml.selection import halving as successive
 from fastspml.selection.folds import Evaluation, Folds, with_params
 from fastspml.selection.grids import Grid, all_settings, check_setting, recommended_grid, suitable_weightings
 from fastspml.selection.runners import Runner, on_cluster, on_threads
-from fastspml.selection.scorings import Scoring, as_scoring
+from fastspml.selection.scorings import DEFAULT, Scoring, as_scoring
 from fastspml.selection.trials import Selection, SelectionWarning, SelectProgress, Trial
 from fastspml.training.estimator import Estimator
 
@@ -29,7 +29,7 @@ def select(
     grid: Grid | None = None,
     n_folds: int = 5,
     *,
-    scoring: str | Callable[[LinkQuality], float] = "auc",
+    scoring: str | Callable[[LinkQuality], float] = DEFAULT,
     n_random: int | None = None,
     halving: bool | None = None,
     one_standard_error: bool = False,
@@ -53,9 +53,9 @@ def select(
         way. Without them these are the estimator's n_iters, and one in 2, 4, 16 and 64 of it.
     n_folds : int
         A node is held out once, in all tasks at the same time.
-    scoring : str or callable
+    scoring : str or callable, default "auc+ndcg@10"
         What parameters and numbers of iterations are chosen by: "auc", "average_precision", "mrr", "hits@k",
-        "recall@k" or "ndcg@k" with a number for k; the mean of several, joined by + ("auc+hits@10"); or a function that
+        "recall@k" or "ndcg@k" with a number for k; the mean of several, joined by + ("auc+ndcg@10"); or a function that
         returns a number for a `LinkQuality`, larger for better. The score of a fold is the mean over tasks. Trials keep
         all measures.
     n_random : int, optional
