@@ -53,36 +53,44 @@ def run_chunk(t_last, stack, settings, evaluated, sums, buffers, violations):
 
 @kernel
 def find_violated(stack, settings, t, evaluated, buffers, counters):
-    """Evaluate the hinge of eq. (3) or (8) for the batch of iteration t; fill buffers.violated with the triplets S+
-    for which gap + margin > 0, keep their subgradients in buffers.grads, and return their number.
+    """Evaluate the hinge of eq. (3) or (8) for the batch of iteration t; return the number of violated triplets.
 
-    All triplets are evaluated at the metrics of t - 1, before any of them is added to the totals.
+    These are S+ of the batch, for which gap + margin > 0. They are written to buffers.violated, their subgradients to
+    buffers.grads. All triplets are evaluated at the metrics of t - 1, before any of them is added to the totals.
     """
     batch, nonzeros = buffers.batches[t % TWO], stack.rows.nonzeros
-    n_violated, start, n_features = ZERO, ZERO, ZERO
+    slot, n_features = Slot(ZERO, ZERO), ZERO
     for g in range(np.uint64(len(stack.tasks.group_sizes))):
         scales = metric_scales(settings, t, g)
         for b in range(g * settings.batch_size, (g + ONE) * settings.batch_size):
             prefetch_for_evaluation(stack, buffers, evaluated, t, b)
-            triplet, slot = triplet_of(stack.rows.indptr, batch[b]), Slot(n_violated, start)
-            gap, n_linked, n_unlinked = evaluate(buffers, nonzeros, triplet, scales, settings, evaluated, slot)
+            triplet = triplet_of(stack.rows.indptr, batch[b])
+            gap, subgradient = evaluate(buffers, nonzeros, triplet, scales, settings, evaluated, slot)
+            slot = keep_if_violated(gap + settings.margin > 0.0, g, b, subgradient, slot, buffers)
             n_features += triplet.anchor.n + triplet.unlinked.n + triplet.linked.n
             if not np.isfinite(gap) and counters[BAD_ITERATION] == 0:
                 counters[BAD_ITERATION] = t
-            # Every triplet is noted, and the next one overwrites it unless it is violated: a branch would be
-            # mispredicted half of the time. Subgradients beyond n_kept are computed again when they are added.
-            is_violated, is_kept = gap + settings.margin > 0.0, start + n_linked + n_unlinked <= buffers.n_kept
-            note = buffers.violated[n_violated]
-            note.group, note.b, note.start = g, b, start if is_kept else RECOMPUTE
-            note.anchor, note.n_anchor = triplet.anchor.start, triplet.anchor.n
-            note.linked, note.n_linked = triplet.linked.start, n_linked
-            note.unlinked, note.n_unlinked = triplet.unlinked.start, n_unlinked
-            start += (n_linked + n_unlinked) * np.uint64(is_violated & is_kept)
-            n_violated += np.uint64(is_violated)
     counters[EVALUATED] += len(batch)
     counters[FEATURES_READ] += n_features
-    counters[VIOLATED] += n_violated
-    return n_violated
+    counters[VIOLATED] += slot.number
+    return slot.number
+
+
+@kernel
+def keep_if_violated(is_violated, g, b, subgradient, slot, buffers):
+    """Write triplet b, of group g, to buffers.violated[slot.number]; return the next slot, or the same if not violated.
+
+    There is no branch, which would be mispredicted half of the time: the next triplet overwrites one that is not
+    violated. A subgradient that exceeds buffers.n_kept is computed again when it is added.
+    """
+    n_grads = subgradient.linked.n + subgradient.unlinked.n
+    is_kept = slot.start + n_grads <= buffers.n_kept
+    kept = buffers.violated[slot.number]
+    kept.group, kept.b, kept.start = g, b, slot.start if is_kept else RECOMPUTE
+    kept.anchor, kept.n_anchor = subgradient.anchor
+    kept.linked, kept.n_linked = subgradient.linked
+    kept.unlinked, kept.n_unlinked = subgradient.unlinked
+    return Slot(slot.number + np.uint64(is_violated), slot.start + n_grads * np.uint64(is_violated & is_kept))
 
 
 @kernel
@@ -92,23 +100,23 @@ def add_subgradients(stack, settings, t, n_violated, buffers, sums, violations):
     That is the sum of eq. (4) for Algorithm 1. For Algorithm 2 it is that of eq. (9) in column 0 of the totals, and
     that of eq. (10) in the column of the triplet's task. violations, int64 (groups,), gets the triplets of each group.
     """
-    batch, n_changed = buffers.batches[t % TWO], ZERO
+    batch, nonzeros, n_changed = buffers.batches[t % TWO], stack.rows.nonzeros, ZERO
     for g in range(len(violations)):
         violations[g] = 0
     for number in range(n_violated):
         prefetch_for_adding(stack, buffers, batch, number, n_violated)
-        note = buffers.violated[number]
-        violations[note.group] += 1
-        slot = Slot(number, note.start)
-        if note.start == RECOMPUTE:
+        kept = buffers.violated[number]
+        violations[kept.group] += 1
+        slot = Slot(number, kept.start)
+        if kept.start == RECOMPUTE:
             slot = Slot(number, buffers.n_kept)
-            recompute(buffers, stack.rows.nonzeros, triplet_of(stack.rows.indptr, batch[note.b]), settings, slot)
-        triplet = Triplet(
-            Span(note.anchor, note.n_anchor), Span(note.unlinked, note.n_unlinked), Span(note.linked, note.n_linked)
+            recompute(buffers, nonzeros, triplet_of(stack.rows.indptr, batch[kept.b]), settings, slot)
+        subgradient = Triplet(
+            Span(kept.anchor, kept.n_anchor), Span(kept.unlinked, kept.n_unlinked), Span(kept.linked, kept.n_linked)
         )
-        column = task_column(settings, note.group)
+        column = task_column(settings, kept.group)
         update = Update(column, settings.triplet_weight, sums.harmonic[ZERO], settings.common_is_given)
-        n_changed += add(buffers, stack.rows.nonzeros, triplet, settings, update, sums, slot)
+        n_changed += add(buffers, nonzeros, subgradient, settings, update, sums, slot)
     sums.counters[TOTALS_CHANGED] += n_changed
 
 

@@ -145,8 +145,8 @@ class Slot(NamedTuple):
     start: np.uint64  # in Buffers.grads
 
 
-# A violated triplet: its group, its position in the batch, where its subgradient starts in Buffers.grads, where the
-# rows of its nodes start, and their lengths: for l and j the number of subgradients, which differs for full metrics.
+# A violated triplet: its group, its position in the batch, where its subgradient starts in Buffers.grads, and the spans
+# of its subgradient, as `forms.evaluate` has them.
 VIOLATED_DTYPE = np.dtype(
     [
         (name, np.uint64)

@@ -13,10 +13,15 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 
-def _hidden(builder, value):
+def _opaque(builder, value):
     """Return a value about which the compiler can derive nothing; no instruction results from it."""
     identity = ir.InlineAsm(ir.FunctionType(value.type, [value.type]), "", "=r,0")
     return builder.call(identity, [value])
+
+
+def _in_register(builder, value):
+    """Return a value that is defined anew here, so that it gets a register for the loop that follows."""
+    return _opaque(builder, value)
 
 
 @intrinsic
@@ -28,7 +33,7 @@ def opaque_increment(typing_context, position):
     """
 
     def generate(context, builder, signature, args):
-        return _hidden(builder, builder.add(args[0], args[0].type(1)))
+        return _opaque(builder, builder.add(args[0], args[0].type(1)))
 
     return position(position), generate
 
@@ -43,9 +48,9 @@ def in_registers(typing_context, array):
 
     def generate(context, builder, signature, args):
         view = context.make_array(array)(context, builder, args[0])
-        view.data = _hidden(builder, view.data)
+        view.data = _in_register(builder, view.data)
         view.shape = cgutils.pack_array(
-            builder, [_hidden(builder, length) for length in cgutils.unpack_tuple(builder, view.shape)]
+            builder, [_in_register(builder, length) for length in cgutils.unpack_tuple(builder, view.shape)]
         )
         return view._getvalue()
 
@@ -61,7 +66,7 @@ def tail(typing_context, array, start):
 
     def shifted(context, builder, array_type, array, start):
         view = context.make_array(array_type)(context, builder, array)
-        view.data = _hidden(builder, builder.gep(view.data, [start]))
+        view.data = _in_register(builder, builder.gep(view.data, [start]))
         view.shape = cgutils.pack_array(builder, [builder.sub(builder.extract_value(view.shape, 0), start)])
         return view._getvalue()
 
@@ -87,7 +92,7 @@ def flat_view(typing_context, array):
         view = context.make_array(one_dimensional)(context, builder)
         context.populate_array(
             view,
-            data=_hidden(builder, source.data),
+            data=_in_register(builder, source.data),
             shape=[source.nitems],
             strides=[source.itemsize],
             itemsize=source.itemsize,

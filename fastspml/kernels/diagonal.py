@@ -131,8 +131,7 @@ def scaled(update, factor):
 
 @kernel
 def add_row(nonzeros, row, grads, start, update, sums, touched):
-    """Add the subgradients of a row, grads[start:], times update.weight to the totals, in place; return the number of
-    totals changed.
+    """Add update.weight times the subgradients grads[start:] of a row to the totals; return the number changed.
 
     The moments, if there are any, get each change times the harmonic number. touched[1:] lists the changed totals by
     their flat positions, touched[0] counts them. If the list overflows, touched[0] is its length.

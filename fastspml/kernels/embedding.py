@@ -13,7 +13,7 @@ ONE = np.uint64(1)
 def embed_rows(indptr, indices, data, factors, embeddings):
     """Fill embeddings float64 (n, rank) with F'x of each CSR row x, in place; factors is F, (d, rank).
 
-    Sums run in the order of the features and in float64, so a row gets the same bits among any others.
+    Sums are in float64 and in the order of the features, so the bits of a row do not depend on the other rows.
     """
     for row in range(np.uint64(len(embeddings))):
         embedding = embeddings[row]

@@ -107,20 +107,23 @@ def gap_term(embedded, k, length):
 
 @kernel
 def gap_factors(form, nonzeros, triplet, settings, factor_totals, number):
-    """Return (e_l - e_j)' (b (e_l + e_j) - 2 e_i) of a triplet; write its embeddings to form.embeddings[number].
-
-    Four partial sums break the chain of dependent additions.
-    """
+    """Return (e_l - e_j)' (b (e_l + e_j) - 2 e_i) of a triplet; write its embeddings to form.embeddings[number]."""
     embedded = form.embeddings[number]
     embed_row(form, nonzeros, triplet.anchor, settings, factor_totals, embedded[I])
     embed_row(form, nonzeros, triplet.unlinked, settings, factor_totals, embedded[J])
     embed_row(form, nonzeros, triplet.linked, settings, factor_totals, embedded[L])
+    return sum_gap_terms(embedded, settings.length)
+
+
+@kernel
+def sum_gap_terms(embedded, length):
+    """Return the sum of `gap_term` over all factors; four partial sums break the chain of dependent additions."""
     sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
     for k in range(ZERO, np.uint64(embedded.shape[1]), FOUR):
-        sum_0 += gap_term(embedded, k, settings.length)
-        sum_1 += gap_term(embedded, k + ONE, settings.length)
-        sum_2 += gap_term(embedded, k + TWO, settings.length)
-        sum_3 += gap_term(embedded, k + THREE, settings.length)
+        sum_0 += gap_term(embedded, k, length)
+        sum_1 += gap_term(embedded, k + ONE, length)
+        sum_2 += gap_term(embedded, k + TWO, length)
+        sum_3 += gap_term(embedded, k + THREE, length)
     return (sum_0 + sum_1) + (sum_2 + sum_3)
 
 

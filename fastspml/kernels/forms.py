@@ -22,12 +22,15 @@ def _for_form(buffers, diagonal, full, factored):
 
 
 def evaluate(buffers, nonzeros, triplet, scales, settings, sums, slot):
-    """Return the gap of a triplet and the numbers of subgradients of l and of j, which are written to the slot."""
+    """Return the gap of a triplet, and its subgradient as spans; its values are written to the slot.
+
+    The spans of l and j have one value per feature of the row, or, for full metrics, of a difference of rows.
+    """
 
 
 def _evaluate_diagonal(buffers, nonzeros, triplet, scales, settings, sums, slot):
     gap = gap_diagonal(buffers.form, nonzeros, triplet, scales, sums.totals, buffers.grads, slot.start)
-    return gap, triplet.linked.n, triplet.unlinked.n
+    return gap, triplet
 
 
 def _evaluate_full(buffers, nonzeros, triplet, scales, settings, sums, slot):
@@ -37,7 +40,7 @@ def _evaluate_full(buffers, nonzeros, triplet, scales, settings, sums, slot):
 def _evaluate_factored(buffers, nonzeros, triplet, scales, settings, sums, slot):
     gap = gap_diagonal(buffers.form.diagonal, nonzeros, triplet, scales, sums.totals, buffers.grads, slot.start)
     gap += gap_factors(buffers.form, nonzeros, triplet, settings, sums.factor_totals, slot.number)
-    return gap, triplet.linked.n, triplet.unlinked.n
+    return gap, triplet
 
 
 @overload(evaluate, jit_options=OPTIONS)

@@ -13,7 +13,7 @@ import numpy as np
 
 from fastspml.kernels.jit import kernel
 from fastspml.kernels.prefetch import prefetch
-from fastspml.kernels.rows import feature_at, value_at
+from fastspml.kernels.rows import Span, Triplet, feature_at, value_at
 
 ZERO, ONE, TWO, THREE, FOUR = (np.uint64(number) for number in range(5))
 NO_FEATURE = np.uint64(2**64 - 1)
@@ -71,8 +71,7 @@ def next_feature(nonzeros, p, end, f):
 
 @kernel
 def row_mix(nonzeros, triplet, sign, features, values, start):
-    """Write the nonzeros of x_i + sign (x_j - x_l), sorted, to features[start:] and values[start:]; return their
-    number."""
+    """Write the nonzeros of x_i + sign (x_j - x_l), sorted, as `row_diff` does; return their number."""
     p, p_end = triplet.anchor.start, triplet.anchor.start + triplet.anchor.n
     r, r_end = triplet.unlinked.start, triplet.unlinked.start + triplet.unlinked.n
     s, s_end = triplet.linked.start, triplet.linked.start + triplet.linked.n
@@ -93,11 +92,11 @@ def row_mix(nonzeros, triplet, sign, features, values, start):
 
 @kernel
 def differences(form, nonzeros, triplet, length, values, start):
-    """Write two sparse vectors, whose squared norms make the gap, to form.features and values[start:]; return their
-    lengths.
+    """Write two sparse vectors to form.features[start:] and values[start:]; return their lengths.
 
-    For the distance they are x_i - x_l and x_i - x_j. The similarity's gap 2 x_i' M (x_j - x_l) is half the difference
-    of the squared norms of x_i + (x_j - x_l) and x_i - (x_j - x_l).
+    The gap is the difference of their squared norms, times `norm_weight`. For the distance they are x_i - x_l and
+    x_i - x_j. The similarity's gap 2 x_i' M (x_j - x_l) is half the difference of the squared norms of
+    x_i + (x_j - x_l) and x_i - (x_j - x_l).
     """
     features = form.features
     if length > 0.0:
@@ -171,11 +170,12 @@ def sqnorm_full(vector, totals, scales):
 
 @kernel
 def gap_full(form, nonzeros, triplet, scales, totals, values, start):
-    """Return the gap d(i,l) - d(i,j) of eqs. (3) and (8), and the lengths of the vectors that `differences` writes."""
+    """Return the gap d(i,l) - d(i,j) of eqs. (3) and (8), and the triplet with the lengths of the differences."""
     n_linked, n_unlinked = differences(form, nonzeros, triplet, scales.length, values, start)
     linked = sqnorm_full(SparseVector(form.features, values, start, n_linked), totals, scales)
     unlinked = sqnorm_full(SparseVector(form.features, values, start + n_linked, n_unlinked), totals, scales)
-    return norm_weight(scales.length) * (linked - unlinked), n_linked, n_unlinked
+    lengths = Triplet(triplet.anchor, Span(triplet.unlinked.start, n_unlinked), Span(triplet.linked.start, n_linked))
+    return norm_weight(scales.length) * (linked - unlinked), lengths
 
 
 @kernel

@@ -11,10 +11,11 @@ from numba import config, njit
 
 
 def _edition() -> str:
-    """Return a short name of the sources of all kernels and of how they are compiled.
+    """Return a digest of the sources of all kernels and of how they are compiled.
 
-    Numba keeps a compiled kernel although a helper in another file, or the type of an argument, has changed, and its
-    checked and unchecked code under one name. With the edition in their names, kernels are never mixed up on disk.
+    Numba's cache does not notice that a helper in another file, or the type of an argument, has changed, and it stores
+    code with and without bounds checks under one name. With the edition in the names of kernels, every change of the
+    sources gets cache files of its own.
     """
     digest = hashlib.sha256(bytes([bool(config.BOUNDSCHECK)]))
     for path in sorted(Path(__file__).parent.rglob("*.py")):
@@ -27,30 +28,30 @@ OPTIONS = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": F
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a kernel that releases the GIL and works in the memory that it is handed.
+    """Compile a kernel that releases the GIL and allocates no memory.
 
-    - It is inlined where another kernel calls it: numba hands an array over as seven numbers, which takes longer than
-      many a row takes to compute.
-    - It counts no references, which would be an atomic instruction for every array that is passed or viewed; so it
-      cannot allocate.
-    - No fastmath: sums run in written order, which the promise of equal bits rests on.
+    - It is inlined where another kernel calls it: numba passes an array as seven numbers, which can take longer than
+      the work on a row.
+    - It does not count references, which would be an atomic instruction for every array that is passed or viewed.
+      Without reference counts it cannot allocate.
+    - No fastmath: sums are added in written order, so that results have the same bits everywhere.
     - Divisions are not tested for zero (error_model): divisors are counts that are checked beforehand.
     """
     return _compiled(function)
 
 
 def rare_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a kernel that is called seldom: not inlined, so that it takes no registers from what surrounds it."""
+    """Compile a kernel that is rarely called: not inlined, so that it takes no registers from its callers."""
     return _compiled(function, forceinline=False)
 
 
 def allocating_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a kernel that allocates memory of its own, once for many rows; otherwise as `kernel`."""
+    """Compile a kernel that allocates memory, once for many rows; otherwise as `kernel`."""
     return _compiled(function, _nrt=True)
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """Compile a function, and keep it on disk where some cache folder can be written."""
+    """Compile a function, cached on disk if numba finds a folder that it may write to."""
     function.__qualname__ = f"{function.__qualname__}_{EDITION}"
     options = OPTIONS | options
     try:

@@ -61,13 +61,11 @@ def prefetch_filter_of_link(links, candidate):
 
 @kernel
 def draw_rows(stack, group, key, b, candidate):
-    """Replace the first candidate for triplet b by the rows i, j, l of the triplet, in place, and prefetch their
-    positions."""
+    """Replace the first candidate for triplet b by the rows i, j, l of the triplet, in place."""
     q, i, j, l = draw_prefetched(stack, group, key, b, candidate)
     row = stack.tasks.row_starts[q]
     candidate[0], candidate[1], candidate[2] = row + i, row + j, row + l
-    for c in range(3):
-        prefetch(stack.rows.indptr, candidate[c])
+    prefetch_positions(stack.rows, candidate)
 
 
 @kernel
@@ -82,6 +80,13 @@ def draw_prefetched(stack, group, key, b, candidate):
 
 
 # ---- rows and metrics ------------------------------------------------------------------------------------------------
+
+
+@kernel
+def prefetch_positions(rows, nodes):
+    """Prefetch where the rows i, j, l in nodes, (3,), start."""
+    for c in range(3):
+        prefetch(rows.indptr, nodes[c])
 
 
 @kernel
