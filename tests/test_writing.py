@@ -138,6 +138,21 @@ def test_a_full_disk_leaves_the_old_file_and_the_process_intact(tmp_path, kind):
     assert os.listdir(tmp_path) == ["nets.h5"]
 
 
+@pytest.mark.parametrize("compress", [False, True])
+def test_bytes_are_reserved_before_hdf5_writes_them(path, monkeypatch, compress):
+    create_dataset, sizes = h5py.Group.create_dataset, []
+
+    def checked(group, name, data=None, **options):
+        n_used = group.file.id.get_filesize()
+        sizes.append(data.nbytes)
+        assert os.fstat(group.file.id.get_vfd_handle()).st_size >= n_used + data.nbytes
+        return create_dataset(group, name, data=data, **options)
+
+    monkeypatch.setattr(h5py.Group, "create_dataset", checked)
+    fs.write_networks(path, fs.Network(np.ones((400, 500))), compress=compress)
+    assert max(sizes) >= 400 * 500 * 8
+
+
 @pytest.mark.parametrize("error", [None, 95])
 def test_systems_that_cannot_reserve_bytes_write_zeros_instead(path, monkeypatch, error):
     """On macOS there is no posix_fallocate; elsewhere a file system may not support it."""
