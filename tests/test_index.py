@@ -240,6 +240,7 @@ FILTERS = {
     "excluded by a matrix": (
         {"exclude": sparse.csr_array(np.eye(14)[[1, 2, 3]] + np.eye(14)[[5, 5, 5]])}, lambda q: {1 + q, 5}
     ),
+    "candidates, some excluded": ({"candidates": NAMES[:8], "exclude": ["n2", "n9"]}, lambda q: {2, *range(8, 14)}),
     "both": ({"candidates": NAMES[:8], "exclude": [["n1"], ["n2"], ["n9"]]}, lambda q: {q + 1 if q < 2 else 9, *range(8, 14)}),
 }  # fmt: skip
 

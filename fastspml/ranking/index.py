@@ -13,7 +13,7 @@ from scipy import sparse
 from fastspml.checks import check_number, is_whole
 from fastspml.metric import Metric
 from fastspml.network import Network
-from fastspml.ranking.measures import blank_rows, check_network, metric_of, warn_of_blank
+from fastspml.ranking.measures import blank_rows, check_network, known_features, metric_of, warn_of_blank
 from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import NodeScores
 from fastspml.ranking.segments import Segments
@@ -66,6 +66,7 @@ class LinkIndex:
 
     def _start(self, segments: Segments, names: NodeNames) -> None:
         names.index_names()  # so that `add` takes time for the added nodes only
+        self._is_known = known_features(self.metric, self.metric.n_features)
         self._lock = threading.Lock()
         self._state = segments, names  # replaced as a whole, so that a query sees both at the same time
 
@@ -125,7 +126,7 @@ class LinkIndex:
         rows = self.metric.rows(X_new, "X_new")
         if radius is not None:
             self._check_radius(radius)
-        warn_of_blank(blank_rows(self.metric, rows))
+        warn_of_blank(self.is_blank(rows))
         nodes, values = self.search(rows, k, candidates, exclude, n_threads)
         if radius is not None:
             is_out = values < radius if self.metric.ranks_by_similarity else values > radius
@@ -144,6 +145,10 @@ class LinkIndex:
             excluded = names.mask(exclude, "exclude")
             is_hidden = excluded if is_hidden is None else is_hidden | excluded
         return segments.nearest(rows, int(k), is_hidden, lists, n_threads)
+
+    def is_blank(self, rows: sparse.csr_array) -> np.ndarray:
+        """Tell which rows of `Metric.rows` have no feature that the metric knows, shape (n_rows,)."""
+        return blank_rows(self._is_known, rows)
 
     def _check_radius(self, radius: Any) -> None:
         if not self.metric.ranks_by_similarity and radius != 0:

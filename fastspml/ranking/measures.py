@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -82,10 +82,10 @@ class LinkQuality:
     hits : share of the links whose rank among the non-links is at most k
     recall : share of the links that are among the first k candidates
     ndcg : normalized discounted cumulative gain of the first k candidates
-    is_blank : bool array
-        Nodes without a feature that has weight in the metric: their rankings ignore the node.
     k : int
         Length of the list that `hits`, `recall` and `ndcg` refer to.
+    is_blank : bool array
+        Nodes without a feature that has weight in the metric: their rankings ignore the node.
     to_seen, to_unseen : LinkQuality or None
         The same for links to seen, and to unseen, candidates alone, if `seen` was given.
     """
@@ -96,8 +96,8 @@ class LinkQuality:
     hits: np.ndarray
     recall: np.ndarray
     ndcg: np.ndarray
-    is_blank: np.ndarray
     k: int = 10
+    is_blank: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     to_seen: LinkQuality | None = None
     to_unseen: LinkQuality | None = None
 
@@ -183,14 +183,16 @@ class HiddenLinks:
                 values = self._rank_by_metric(metric, is_candidate, k, n_threads)
             else:
                 values = self._rank_by_scores(scorer, is_candidate, k)  # type: ignore[arg-type]
-            is_blank = blank_rows(metric, take_rows(self.network.features, self.nodes.astype(np.int64)))
-            return LinkQuality(**dict(zip(MEASURES, values.T, strict=True)), is_blank=is_blank, k=int(k))
+            return LinkQuality(**dict(zip(MEASURES, values.T, strict=True)), k=int(k))
 
         quality = rank(self._is_candidate)
+        rows = take_rows(self.network.features, self.nodes.astype(np.int64))
+        is_blank = blank_rows(known_features(metric, self.network.n_features), rows)
         if self._is_seen is None:
-            return quality
-        to_seen, to_unseen = rank(self._is_candidate & self._is_seen), rank(self._is_candidate & ~self._is_seen)
-        return replace(quality, to_seen=to_seen, to_unseen=to_unseen)
+            return replace(quality, is_blank=is_blank)
+        parts = rank(self._is_candidate & self._is_seen), rank(self._is_candidate & ~self._is_seen)
+        to_seen, to_unseen = (replace(part, is_blank=is_blank) for part in parts)
+        return replace(quality, is_blank=is_blank, to_seen=to_seen, to_unseen=to_unseen)
 
     def _rank_by_metric(self, metric: Metric, is_candidate: np.ndarray, k: int, n_threads: int) -> np.ndarray:
         network, scores = self.network, self._scores
@@ -227,17 +229,25 @@ def scores_of(scorer: Scorer, network: Network, nodes: np.ndarray) -> np.ndarray
     return scores
 
 
-def blank_rows(metric: Metric | None, rows: sparse.csr_array) -> np.ndarray:
-    """Tell which rows have no feature with weight in the metric, shape (n_rows,); without a metric, which are empty.
+def known_features(metric: Metric | None, n_features: int) -> np.ndarray:
+    """Tell which features have weight in a metric and in its weighting; all of them without a metric."""
+    if metric is None:
+        return np.ones(n_features, dtype=bool)
+    is_known = metric.diagonal_entries != 0.0
+    idf = metric.weighting.idf_ if metric.weighting is not None and metric.takes_counts else None
+    return is_known if idf is None else is_known & (idf != 0.0)
 
-    Rows are counts or weighted, as the metric takes them. What such a row is compared with is the length of the
-    candidates alone.
+
+def blank_rows(is_known: np.ndarray, rows: sparse.csr_array) -> np.ndarray:
+    """Tell which rows, counts or weighted, have no known feature, shape (n_rows,).
+
+    Such a row has the same ranking as any other of them: by the length of the candidates alone.
     """
-    is_known = np.ones(rows.shape[1], dtype=bool) if metric is None else metric.diagonal_entries != 0.0
-    if metric is not None and metric.takes_counts and getattr(metric.weighting, "idf_", None) is not None:
-        is_known &= metric.weighting.idf_ != 0.0  # type: ignore[union-attr]
-    n_known = np.concatenate([[0], np.cumsum(is_known[rows.indices])])[rows.indptr]
-    return np.diff(n_known) == 0
+    is_entry_known = is_known[rows.indices]
+    if is_entry_known.all():
+        return rows.indptr[1:] == rows.indptr[:-1]
+    n_known = np.concatenate([[0], np.cumsum(is_entry_known)])[rows.indptr]
+    return n_known[1:] == n_known[:-1]
 
 
 def warn_of_blank(is_blank: np.ndarray, stacklevel: int = 3) -> None:

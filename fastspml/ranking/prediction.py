@@ -13,7 +13,7 @@ from fastspml.network import Network
 from fastspml.ranking.calibration import Calibration
 from fastspml.ranking.index import LinkIndex
 from fastspml.ranking.link_table import LinkTable, Reason
-from fastspml.ranking.measures import blank_rows, check_network, metric_of
+from fastspml.ranking.measures import check_network, metric_of
 from fastspml.ranking.node_lists import NodeNames
 from fastspml.sparse.mapped import rows_between, take_rows
 
@@ -95,7 +95,7 @@ def predict_links(
         score=score,
         probability=np.full(len(score), np.nan) if calibration is None else calibration.probability(score),
         reasons=_reasons(metric, rows, metric.rows(network), of_row, candidate, int(reasons)) if reasons else None,
-        blank_nodes=names[blank_rows(metric, rows)],
+        blank_nodes=names[index.is_blank(rows)],
         are_named=isinstance(new, Network) or positions is not None,
     )
 

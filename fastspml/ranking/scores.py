@@ -36,6 +36,10 @@ PARTS_PER_THREAD, SMALLEST_PART = 16, 64
 TIE_BITS = 40
 
 
+# What is hidden from a search if nothing is.
+NO_MASK, NO_NODES = freeze(np.zeros(0, dtype=bool)), freeze(np.zeros(0, dtype=np.uint64))
+
+
 class Nearest(NamedTuple):
     """The nearest nodes of each query, nearest first; arrays of shape (n_queries, k)."""
 
@@ -89,7 +93,7 @@ class NodeScores:
     @cached_property
     def sizes(self) -> np.ndarray:
         """Sizes of the nodes, see `node_sizes`."""
-        return node_sizes(self.metric, self.rows)
+        return node_sizes(self.metric, self.rows, self._embeddings)
 
     @cached_property
     def shift(self) -> float:
@@ -170,7 +174,7 @@ class NodeScores:
                 found.values[of_block] = self._values(queries[block], places, exact)
 
         def search_sparse(part: slice) -> None:
-            rows = rows_between(queries, part.start, part.stop)
+            rows = queries if part == slice(0, n_queries) else rows_between(queries, part.start, part.stop)
             search.search_nodes(
                 *as_kernel_csr(rows), embed(self.metric, rows), index, hidden_from(hidden, part),
                 *(array[part] for array in found),
@@ -179,10 +183,10 @@ class NodeScores:
         if self.metric.form == "full":
             on_threads(search_full, n_queries, n_threads)
         else:
-            index = self.searched._replace(shift=shift)
+            index = self.searched if shift == self.searched.shift else self.searched._replace(shift=shift)
             on_threads(search_sparse, n_queries, n_threads)
-        is_missing = nodes < 0
-        if is_missing.any():
+        if nodes.min(initial=0) < 0:
+            is_missing = nodes < 0
             scores[is_missing], found.values[is_missing] = np.inf, np.nan
         return found
 
@@ -252,9 +256,9 @@ def hide(
         Nodes hidden from one query: ``nodes[indptr[q] : indptr[q + 1]]`` from query q.
     """
     return search.Hidden(
-        freeze(np.zeros(0, dtype=bool) if is_hidden is None else is_hidden),
+        NO_MASK if is_hidden is None else freeze(is_hidden),
         freeze(np.zeros(n_queries + 1, dtype=np.uint64) if indptr is None else indptr.astype(np.uint64)),
-        freeze(np.zeros(0, dtype=np.uint64) if nodes is None else nodes.astype(np.uint64)),
+        NO_NODES if nodes is None else freeze(nodes.astype(np.uint64)),
     )
 
 
@@ -263,14 +267,14 @@ def hidden_from(hidden: search.Hidden, part: slice) -> search.Hidden:
     return hidden._replace(indptr=hidden.indptr[part.start : part.stop + 1])
 
 
-def node_sizes(metric: Any, rows: sparse.csr_array) -> np.ndarray:
+def node_sizes(metric: Any, rows: sparse.csr_array, embeddings: np.ndarray | None = None) -> np.ndarray:
     """Return the size of each weighted row: x'Mx with the absolute values of its terms, shape (n,).
 
     A size bounds what the rounding of a score can come to. For a full metric it is |x'Mx|, which costs less.
     """
     if metric.form == "full":
         return np.abs(metric.sqnorms(rows))
-    embeddings = embed(metric, rows)
+    embeddings = embed(metric, rows) if embeddings is None else embeddings
     return weighted_sqnorms(rows, np.abs(metric.weights)) + np.einsum("nk,nk->n", embeddings, embeddings)
 
 
