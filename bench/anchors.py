@@ -96,7 +96,7 @@ def measure(read: Callable[[int], Any], seed: int) -> dict[str, Any]:
     pairs, is_link = np.vstack([positive, negative]), np.arange(len(positive) + len(negative)) < len(positive)
     estimator = fs.SPML(seed=seed)
     started = time.perf_counter()
-    selection = fs.select(estimator, training, seed=seed)
+    selection = fs.select(estimator, training, scoring="auc", seed=seed)
     seconds = time.perf_counter() - started
     cosine = fs.Metric.identity(
         training.n_features, weighting=fs.Weighting("tfidf").fit(training), takes_counts=True, score="similarity"

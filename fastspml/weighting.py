@@ -101,7 +101,7 @@ class Weighting:
         return self.min_df > 1 or self.max_df < 1.0
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both weight the data that they were fitted on alike."""
+        """Return whether both weight the data that they were fitted on alike."""
         if not isinstance(other, Weighting):
             return NotImplemented
         if self is other:

@@ -156,7 +156,7 @@ def test_single_and_pooled_are_optimal(networks, features, exact):
 
 @pytest.mark.parametrize("common_cost", [0.2, 3.0])
 def test_multitask_is_optimal(networks, common_cost, exact):
-    """The objective as it is documented, its map written out with loops, against a solver of another kind."""
+    """The documented objective, its map written out with loops, against a solver of another kind."""
     networks, C = networks[:2], 0.3
     method = MultiTaskSVM(C=C, common_cost=common_cost, weighting=None).fit(networks)
     width = networks[0].n_features + 1
@@ -217,14 +217,14 @@ def test_scores_are_decision_values(networks, svm, features):
 
 
 def with_counts(networks):
-    """Return the networks with counts for attributes."""
+    """Return the networks with counts for features."""
     return [
         fs.Network(np.ceil(np.abs(dense(network)[0])), network.adjacency, name=network.name) for network in networks
     ]
 
 
 @pytest.mark.parametrize("svm", SVMS)
-def test_unseen_nodes_are_scored_from_attributes(svm):
+def test_unseen_nodes_are_scored_from_features(svm):
     networks = fs.synthetic_networks(n_tasks=2, n_nodes=200, n_features=120, words_per_node=15, links_per_node=6)
     splits = fs.split_networks(networks)
     method = svm(C=0.1).fit([split.train for split in splits])

@@ -433,7 +433,7 @@ def test_select_chooses_the_weighting(tasks, estimator):
         assert {trial.params["weighting"] for trial in selection.trials_} == weightings
 
 
-# ---- what held-out nodes may tell ----
+# ---- nothing is learned from held-out nodes ----
 
 
 def test_settings_of_one_selection_do_not_share_a_weighting(tasks):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench.paper import tables
-from bench.paper.methods import PAPER_MULTI, PAPER_SINGLE, Method
+from bench.paper.methods import PAPER, PAPER_MULTI, PAPER_SINGLE, Method
 from bench.paper.protocol import TEST_SIZE, Plan, Record, Tell, splits_left, teller
 from fastspml import MTSPML, SPML, Network, split_networks
 from fastspml.baselines import CosineTfidf
@@ -24,8 +24,8 @@ from fastspml.selection import hidden_links
 # Profiles are short, and a single node anchors all triplets, so fewer iterations do.
 N_ITERS = 2000
 
-# Profiles are not texts: that a circle lacks an attribute of the ego's tells as much as that it has it, so that weights
-# must be free to become negative. The grid was chosen on the four egos that have too few circles for the experiment.
+# Profiles are not texts: a feature of the ego that a circle lacks says as much as one that it has, so weights must be
+# free to become negative. The grid was chosen on the four egos that have too few circles for the experiment.
 SINGLE = {
     "weighting": ["none", "l2"], "projection": ["never"], "prior": ["zero", "identity"],
     "reg": [1e-1, 1e-2, 1e-3, 1e-4], "n_iters": [500, N_ITERS],
@@ -35,14 +35,15 @@ MULTI = {
     "task_reg": [1e-2, 1e-3, 1e-4], "n_iters": [500, N_ITERS],
 }  # fmt: skip
 
+_SPML, _MTSPML = SPML(**PAPER, prior="zero", n_iters=N_ITERS), MTSPML(**PAPER, project="each", n_iters=N_ITERS)
 METHODS = {
     "cosine tf-idf": Method("cosine tf-idf", CosineTfidf()),
-    "ST-SPML": Method("ST-SPML", SPML(n_iters=N_ITERS), SINGLE, is_separate=True),
-    "U-SPML": Method("U-SPML", SPML(n_iters=N_ITERS), SINGLE),
-    "MT-SPML": Method("MT-SPML", MTSPML(n_iters=N_ITERS), MULTI),
-    "ST-SPML, paper": Method("ST-SPML, paper", SPML(n_iters=N_ITERS), PAPER_SINGLE, is_separate=True),
-    "U-SPML, paper": Method("U-SPML, paper", SPML(n_iters=N_ITERS), PAPER_SINGLE),
-    "MT-SPML, paper": Method("MT-SPML, paper", MTSPML(n_iters=N_ITERS), PAPER_MULTI),
+    "ST-SPML": Method("ST-SPML", _SPML, SINGLE, is_separate=True),
+    "U-SPML": Method("U-SPML", _SPML, SINGLE),
+    "MT-SPML": Method("MT-SPML", _MTSPML, MULTI),
+    "ST-SPML, paper": Method("ST-SPML, paper", _SPML, PAPER_SINGLE, is_separate=True),
+    "U-SPML, paper": Method("U-SPML, paper", _SPML, PAPER_SINGLE),
+    "MT-SPML, paper": Method("MT-SPML, paper", _MTSPML, PAPER_MULTI),
 }
 
 
@@ -75,7 +76,7 @@ def run(
     save: Callable[[list[Record]], None],
     done: Sequence[Record] = (),
 ) -> list[Record]:
-    """Fit and judge on every ego and split; records are handed to `save` after each split; see `protocol.run`."""
+    """Fit and evaluate on every ego and split; `save` receives the records after each split; see `protocol.run`."""
     records = list(done)
     for seed in splits_left(plan, done, tell):
         for ego, tasks in egos.items():
@@ -197,9 +198,9 @@ overlap, so plain standard errors over them are too small.
 
 These circles hardly overlap (Table 2; the paper's, of Google+, overlap by 70 to 90%), so there is little to share.
 Tried for MT-SPML, by cross-validation: projecting the metrics one by one (the paper's recipe), only their sums, or not
-at all, which is best, because a weight below zero tells what keeps people out of a circle; counts as they are, rows of
-length 1, tf-idf; and regularisation over three orders of magnitude. ST-SPML chooses circle by circle, and may pull its
-metric to zero, where MT-SPML has one choice for all circles and pulls the common metric to the identity.
+at all, which is best, because a weight below zero marks a feature that keeps people out of a circle; plain counts,
+rows of length 1, tf-idf; and regularisation over three orders of magnitude. ST-SPML chooses circle by circle, and may
+pull its metric to zero, where MT-SPML has one choice for all circles and pulls the common metric to the identity.
 
 {tables.claims_table(answers)}
 

@@ -12,8 +12,8 @@ from fastspml.io.readers.snap_ego import read_snap_ego
 
 AREAS = {"searchEngines": "search engine", "graphTheory": "graph theory", "philConcepts": "philosophy"}
 
-# Circles of an ego: as many as the paper has, the largest. With fewer members than this a fifth of a circle is hardly a
-# test; egos that do not have so many such circles are left out.
+# Largest circles of an ego, as in the paper. A fifth of a circle with fewer members is hardly a test; egos with fewer
+# such circles are left out.
 N_CIRCLES, MIN_MEMBERS = 5, 10
 
 
@@ -26,13 +26,13 @@ def folder(name: str) -> Path:
 
 
 def wikipedia() -> list[fs.Network]:
-    """Return the paper's three areas, links as they are stored."""
+    """Return the paper's three areas, with directed links."""
     networks = read_matlab([folder("wikipedia") / f"{area}.mat" for area in AREAS])
     return [network.replace(name=AREAS[network.name]) for network in networks]
 
 
 def debian() -> list[fs.Network]:
-    """Return the sections in the box."""
+    """Return the bundled sections."""
     return fs.datasets.debian()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.paper.methods import Method
+from bench.paper.methods import PAPER, Method
 from fastspml import MTSPML, Network, split_networks
 from fastspml.selection import SelectProgress, hidden_links
 from fastspml.splits import Split
@@ -42,7 +42,7 @@ def run(
     save: Callable[[list[Record]], None],
     done: Sequence[Record] = (),
 ) -> list[Record]:
-    """Fit and judge every method on every split and training size; records are handed to `save` after each split.
+    """Fit and evaluate every method on every split and training size; `save` receives the records after each split.
 
     Splits that have been done before are not done again.
     """
@@ -73,7 +73,7 @@ def splits_left(plan: Plan, done: Sequence[Record], tell: Tell) -> list[int]:
     """Return the seeds of the splits that are not among the records."""
     known = {record["split"] for record in done}
     if known:
-        tell(f"{len(known)} of {plan.n_splits} splits are there from before")
+        tell(f"{len(known)} of {plan.n_splits} splits were measured before")
     return [seed for seed in range(plan.n_splits) if seed not in known]
 
 
@@ -132,6 +132,6 @@ def violations(
     shown = {}
     for recipe, name in (("paper", "MT-SPML, paper"), ("fastspml", "MT-SPML")):
         params = next(r["params"] for r in records if (r["split"], r["size"], r["method"]) == (0, size, name))
-        model = MTSPML(**params | {"n_iters": n_iters, "batch_size": batch_size}).fit(training)
+        model = MTSPML(**PAPER | params | {"n_iters": n_iters, "batch_size": batch_size}).fit(training)
         shown[recipe] = model.violations_.T.tolist()
     return shown

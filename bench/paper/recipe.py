@@ -70,7 +70,7 @@ def run(plan: Plan, folder: Path, tell: Tell) -> None:
                 continue
             started = time.perf_counter()
             selection = select(
-                estimator, networks, changed_grid(estimator, changes), N_FOLDS, halving=True,
+                estimator, networks, changed_grid(estimator, changes), N_FOLDS, scoring="auc", halving=True,
                 progress=teller(f"{data_name}, {variant}", tell),
             )  # fmt: skip
             seconds = time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""Support vector machines that tell linked pairs of nodes from others: ST-SVM, U-SVM and MT-SVM."""
+"""Support vector machines that separate linked pairs of nodes from others: ST-SVM, U-SVM and MT-SVM."""
 
 from __future__ import annotations
 
