@@ -41,7 +41,7 @@ N_WORKERS = (1, 2, 3)
 def wikipedia() -> dict[str, Any]:
     """Return MT-SPML on the paper's areas, with 6,000 iterations of 10."""
     splits = fs.split_networks(data.wikipedia(), 0.2, 0)
-    model = fs.MTSPML(
+    model = fs.MTSPML.paper(
         common_reg=1e-3, task_reg=1e-3, margin=1 / 3, project="combined", weighting="tfidf", n_iters=6_000
     )
     return by_shards(model, [split.train for split in splits], [(split.network, split.test_nodes) for split in splits])
@@ -52,7 +52,7 @@ def one_network(network: fs.Network, reg: float, n_iters: int, n_nodes: int) -> 
     network = networks.tfidf(network)
     split = network.split(0.2, seed=0)
     hidden = np.sort(np.random.default_rng(0).choice(split.test_nodes, n_nodes, replace=False))
-    model = fs.SPML(reg=reg, prior="identity", margin=1 / 3, n_iters=n_iters)
+    model = fs.SPML.paper(reg=reg, prior="identity", margin=1 / 3, n_iters=n_iters)
     return by_shards(model, [split.train], [(network, hidden)], n_triplets=400_000)
 
 
@@ -95,7 +95,7 @@ def same_bits(path: Path, n_iters: int) -> dict[str, bool]:
     """Fit on one thread and on several, on clusters, and on some of which a worker is killed; compare all bits."""
 
     def model(n_threads: int = 1) -> fs.SPML:
-        return fs.SPML(n_iters=n_iters, projection=5, average=True, shards=24, n_threads=n_threads)
+        return fs.SPML.paper(n_iters=n_iters, projection=5, average=True, shards=24, n_threads=n_threads)
 
     read = fs.read_networks(path)
     expected = digest(model().fit(read))
@@ -122,7 +122,7 @@ def same_bits(path: Path, n_iters: int) -> dict[str, bool]:
 
 def workers(path: Path, n_iters: int, n_shards: int, repeats: int) -> dict[str, Any]:
     """Time a fit from a file in one process and on two workers, turn by turn; count rounds, and bytes on loopback."""
-    model = fs.SPML(reg=1e-5, n_iters=n_iters, shards=n_shards)
+    model = fs.SPML.paper(reg=1e-5, n_iters=n_iters, shards=n_shards)
     read = fs.read_networks(path)
     found: dict[str, Any] = {}
     counted: dict[str, Any] = {}
@@ -169,7 +169,7 @@ def _pin(pid: int, core: int) -> None:
 def exchange(n_features: int, n_rounds: int) -> float:
     """Return the seconds that a shard costs the driver beside its run: one of hardly any triplets, sent in full."""
     network = networks.planted(2_000, n_features, 50)
-    model = fs.SPML(n_iters=10**9, batch_size=10, shards=16)
+    model = fs.SPML.paper(n_iters=10**9, batch_size=10, shards=16)
     taken: list[float] = []
     with every_round_on_workers(), distributed.cluster("local:1") as client:
 
@@ -185,11 +185,11 @@ def exchange(n_features: int, n_rounds: int) -> float:
 def rate(path: Path, n_iters: int) -> dict[str, Any]:
     """Return microseconds a triplet of one process, and the size of the file."""
     read = fs.read_networks(path, mapped=True)
-    prepared = fs.SPML().prepare(read)
+    prepared = fs.SPML.paper().prepare(read)
     times = []
     for _ in range(3):
         began = time.perf_counter()
-        for _ in fs.SPML(reg=1e-5).stages(prepared, [n_iters]):
+        for _ in fs.SPML.paper(reg=1e-5).stages(prepared, [n_iters]):
             pass
         times.append((time.perf_counter() - began) / (n_iters * 10) * 1e6)
     network = read[0]
@@ -209,7 +209,7 @@ def worker_memory(path: Path, small: Path) -> int:
                     seen.extend(client.run(_anonymous_bytes).values())
                 return bool(seen)
 
-            distributed.fit(fs.SPML(n_iters=10**6, shards=2), file, client, look)
+            distributed.fit(fs.SPML.paper(n_iters=10**6, shards=2), file, client, look)
             taken.append(seen[0])
     return taken[1] - taken[0]
 
@@ -229,7 +229,7 @@ def selection(n_nodes: int, n_iters: int, repeats: int) -> dict[str, Any]:
     with distributed.cluster("local:1") as one, distributed.cluster("local:2") as two:
 
         def run(name: str, client: Any) -> None:
-            chosen = fs.select(fs.SPML(weighting="tfidf", batch_size=10), given, grid, 4, client=client)
+            chosen = fs.select(fs.SPML.paper(weighting="tfidf", batch_size=10), given, grid, 4, client=client)
             found[name] = [(trial.params, trial.fold_aucs) for trial in chosen.trials_]
 
         run("none", None)

@@ -156,7 +156,7 @@ def train_and_evaluate(
     split = network.split(0.2)
     train = split.train
     lap("split")
-    model = fs.SPML(n_iters=n_iters, **params)
+    model = fs.SPML.paper(n_iters=n_iters, **params)
     stages = model.stages(model.prepare(train), [n_iters // 4, n_iters])
     next(stages)
     lap("prepare and a quarter of the iterations")
@@ -189,7 +189,7 @@ def alternating(path: str, n_iters: int, repeats: int = 5, **params: Any) -> dic
     """
     import fastspml as fs
 
-    model = fs.SPML(n_iters=n_iters, **params)
+    model = fs.SPML.paper(n_iters=n_iters, **params)
     prepared = {
         name: model.prepare(fs.read_networks(path, mapped=name == "mapped")) for name in ("mapped", "in memory")
     }
@@ -212,7 +212,7 @@ def _compile(folder: Path, mapped: bool, params: dict[str, Any]) -> None:
         file = Path(name, "small.h5")
         fs.write_networks(file, fs.synthetic_networks(n_tasks=1, n_nodes=100, n_features=200))
         (network,) = fs.read_networks(file, mapped=mapped)
-        fs.link_auc(fs.SPML(n_iters=2, **params).fit(network), network, [0])
+        fs.link_auc(fs.SPML.paper(n_iters=2, **params).fit(network), network, [0])
 
 
 def in_child(path: Path, run: str = "train_and_evaluate", **arguments: Any) -> dict[str, Any]:

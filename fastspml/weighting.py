@@ -265,6 +265,28 @@ def document_frequencies(networks: Sequence[Network]) -> tuple[int, np.ndarray]:
     return n_nodes, df
 
 
+def suitable_weightings(networks: Network | Iterable[Network]) -> list[str | None]:
+    """Return the weightings that suit the features of networks, the likeliest first.
+
+    Counts and binary features: "tfidf", then "l2". Fractions (a value below 1): "l2", then "tfidf". Negative values:
+    "l2", then "none". Networks that are weighted already stay so: None.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> from fastspml.weighting import suitable_weightings
+    >>> suitable_weightings(fs.Network([[1.0, -0.5], [0.2, 0.0]]))
+    ['l2', 'none']
+    """
+    networks = as_networks(networks)
+    if any(network.weighting is not None for network in networks):
+        return [None]
+    smallest = min(smallest_value(network.features, network.n_sparse_features) for network in networks)
+    if smallest < 0:
+        return ["l2", "none"]
+    return ["l2", "tfidf"] if smallest < 1 else ["tfidf", "l2"]
+
+
 def as_weighting(weighting: str | Weighting) -> Weighting:
     """Return a new, unfitted weighting of the kind named, or like the one given."""
     if isinstance(weighting, Weighting):

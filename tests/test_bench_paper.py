@@ -25,10 +25,10 @@ def tasks():
 def records(tasks):
     methods = [
         Method("cosine tf-idf", CosineTfidf()),
-        Method("ST-SPML", fs.SPML(n_iters=20), {"reg": [0.1]}, is_separate=True),
-        Method("U-SPML", fs.SPML(n_iters=20), {"reg": [0.1]}),
-        Method("MT-SPML", fs.MTSPML(n_iters=20), {"task_reg": [0.1, 0.01]}),
-        Method("MT-SPML, averaged", fs.MTSPML(n_iters=20, average=True), {"task_reg": [0.1]}, is_extra=True),
+        Method("ST-SPML", fs.SPML.paper(n_iters=20), {"reg": [0.1]}, is_separate=True),
+        Method("U-SPML", fs.SPML.paper(n_iters=20), {"reg": [0.1]}),
+        Method("MT-SPML", fs.MTSPML.paper(n_iters=20), {"task_reg": [0.1, 0.01]}),
+        Method("MT-SPML, averaged", fs.MTSPML.paper(n_iters=20, average=True), {"task_reg": [0.1]}, is_extra=True),
     ]
     return protocol.run(tasks, methods, PLAN, tell=lambda text: None, save=lambda records: None)
 
@@ -57,7 +57,9 @@ def test_records(tasks, records):
     assert len(records) == 3 * (2 * 4 + 1)  # the extra method at the largest size only
     first = next(record for record in records if record["method"] == "MT-SPML" and record["size"] == 100)
     splits = fs.split_networks(tasks, 0.2, 0)
-    model = fs.MTSPML(**fs.MTSPML(n_iters=20).get_params() | first["params"]).fit([split.train for split in splits])
+    model = fs.MTSPML.paper(**fs.MTSPML.paper(n_iters=20).get_params() | first["params"]).fit(
+        [split.train for split in splits]
+    )
     expected = {s.network.name: np.nanmean(fs.link_auc(model, s.network, s.test_nodes)) for s in splits}
     assert first["auc"] == pytest.approx(expected)
     assert isinstance(next(r for r in records if r["method"] == "ST-SPML")["params"], list)
@@ -77,9 +79,9 @@ def test_a_task_without_links_is_ranked_by_what_the_others_share(tasks):
     unlinked = tasks[1].with_links(np.zeros((60, 60)))
     networks = [tasks[0], unlinked]
     for method, expected in (
-        (Method("MT", fs.MTSPML(n_iters=20), {"task_reg": [0.1]}), fs.Metric),
-        (Method("U", fs.SPML(n_iters=20), {"reg": [0.1]}), fs.SPML),
-        (Method("ST", fs.SPML(n_iters=20), {"reg": [0.1]}, is_separate=True), CosineTfidf),
+        (Method("MT", fs.MTSPML.paper(n_iters=20), {"task_reg": [0.1]}), fs.Metric),
+        (Method("U", fs.SPML.paper(n_iters=20), {"reg": [0.1]}), fs.SPML),
+        (Method("ST", fs.SPML.paper(n_iters=20), {"reg": [0.1]}, is_separate=True), CosineTfidf),
     ):
         models, _ = method.fit(networks, n_folds=2)
         assert isinstance(models[unlinked.name], expected)
@@ -161,9 +163,9 @@ def test_circles(egos, monkeypatch):
     grid = {"reg": [0.01], "prior": ["identity"]}
     methods = {
         "cosine tf-idf": Method("cosine tf-idf", CosineTfidf()),
-        "ST-SPML": Method("ST-SPML", fs.SPML(n_iters=200), grid, is_separate=True),
-        "U-SPML": Method("U-SPML", fs.SPML(n_iters=200), grid),
-        "MT-SPML": Method("MT-SPML", fs.MTSPML(n_iters=200, project="combined"), {"task_reg": [0.01]}),
+        "ST-SPML": Method("ST-SPML", fs.SPML.paper(n_iters=200), grid, is_separate=True),
+        "U-SPML": Method("U-SPML", fs.SPML.paper(n_iters=200), grid),
+        "MT-SPML": Method("MT-SPML", fs.MTSPML.paper(n_iters=200, project="combined"), {"task_reg": [0.01]}),
     }
     monkeypatch.setattr(circles, "METHODS", methods | {f"{name}, paper": methods[name] for name in list(methods)[1:]})
     records = circles.run(egos, PLAN, lambda text: None, lambda records: None)

@@ -44,7 +44,7 @@ def tfidf(planted):
 @pytest.mark.parametrize("batch_size", [1, 7, 50])
 def test_c_and_numba_agree_to_the_bit(metric, batch_size, planted):
     for network in (make_network(), planted, fs.Weighting("tfidf").fit_transform(planted)):
-        model = fs.SPML(
+        model = fs.SPML.paper(
             reg=1e-2, metric=metric, n_iters=60, batch_size=batch_size, prior="identity", projection="never", seed=5
         )
         state = model.fit(network).state_
@@ -67,7 +67,7 @@ def test_memory_is_measured():
 
 
 def fitted(network, n_iters, batch_size, reg=REG):
-    return fs.SPML(reg=reg, n_iters=n_iters, batch_size=batch_size, projection="never").fit(network)
+    return fs.SPML.paper(reg=reg, n_iters=n_iters, batch_size=batch_size, projection="never").fit(network)
 
 
 def test_triplets_are_those_of_a_fit():
@@ -161,7 +161,7 @@ def test_only_what_a_method_does_is_counted():
 
 def test_the_judge_is_the_objective_of_the_model(planted):
     train, judge = objective.problem(planted, n_hidden=20, n_fresh=500)
-    model = fs.SPML(reg=REG, n_iters=30, projection="never", seed=objective.FRESH_SEED).fit(train)
+    model = fs.SPML.paper(reg=REG, n_iters=30, projection="never", seed=objective.FRESH_SEED).fit(train)
     assert judge.objective(model.metric_.weights, REG) == pytest.approx(model.objective(train, n_triplets=500))
     expected = fs.link_auc(model.metric_, judge.network, judge.hidden)
     assert judge.auc(model.metric_.weights) == pytest.approx(np.nanmean(expected))

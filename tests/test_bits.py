@@ -35,7 +35,7 @@ def four_threads(monkeypatch):
 def models(form="diagonal", n_shards=3, **params):
     n_iters = N_ITERS[n_shards]
     params = {"metric": form, "batch_size": 6, "n_iters": n_iters, "shards": n_shards, "seed": 9} | params
-    return [fs.SPML(reg=1e-4, **params), fs.MTSPML(common_reg=1e-4, task_reg=[1e-4, 1e-3], **params)]
+    return [fs.SPML.paper(reg=1e-4, **params), fs.MTSPML.paper(common_reg=1e-4, task_reg=[1e-4, 1e-3], **params)]
 
 
 def again(model, **params):
@@ -78,12 +78,12 @@ def test_one_shard_gives_the_bits_that_it_gave_before_there_were_shards():
         name = f"{form} {projection} {average} {n_tasks} {kind}"
         if kind == "SPML":
             for prior in ("zero", "identity"):
-                got[f"{name} {prior}"] = digest(fs.SPML(reg=1e-3, prior=prior, **params).fit(networks[:n_tasks]))
+                got[f"{name} {prior}"] = digest(fs.SPML.paper(reg=1e-3, prior=prior, **params).fit(networks[:n_tasks]))
         else:
             regs = [1e-3, 2e-3, 5e-4][:n_tasks]
-            model = fs.MTSPML(common_reg=1e-3, task_reg=regs, project=kind, **params)
+            model = fs.MTSPML.paper(common_reg=1e-3, task_reg=regs, project=kind, **params)
             got[name] = digest(model.fit(networks[:n_tasks]))
-    begun = fs.MTSPML(common_reg=1e-3, task_reg=1e-3, n_iters=40, seed=5).fit(networks[:2])
+    begun = fs.MTSPML.paper(common_reg=1e-3, task_reg=1e-3, n_iters=40, seed=5).fit(networks[:2])
     for common in ("frozen", "moving"):
         model = copy.deepcopy(begun).add_task(networks[2], 30, common=common)
         got[f"add_task {common}"] = digest(model)
@@ -110,7 +110,7 @@ def test_threads_do_not_show(tasks, four_threads, form, n_shards, projection, av
 
 def test_threads_beyond_the_machines_are_capped(tasks, monkeypatch):
     monkeypatch.setattr(estimator, "available_threads", lambda: 1)
-    got, expected = (fs.SPML(n_iters=50, shards=2, n_threads=n).fit(tasks) for n in (64, 1))
+    got, expected = (fs.SPML.paper(n_iters=50, shards=2, n_threads=n).fit(tasks) for n in (64, 1))
     assert bits(got) == bits(expected)
 
 
@@ -183,15 +183,15 @@ def test_another_process_gives_the_same_bits(tasks):
         "import hashlib, fastspml as fs\n"
         "nets = fs.synthetic_networks(n_tasks=2, n_nodes=300, n_features=200, words_per_node=20, links_per_node=4)\n"
         "nets = fs.Weighting('tfidf').fit_transform(nets)\n"
-        "model = fs.MTSPML(n_iters=70, shards=2, n_threads=2, metric='factored').fit(nets)\n"
+        "model = fs.MTSPML.paper(n_iters=70, shards=2, n_threads=2, metric='factored').fit(nets)\n"
         "print(hashlib.sha256(model.metric(1).weights.tobytes() + model.metric(1).factors.tobytes()).hexdigest())\n"
     )
     got = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
-    metric = fs.MTSPML(n_iters=70, shards=2, metric="factored").fit(tasks).metric(1)
+    metric = fs.MTSPML.paper(n_iters=70, shards=2, metric="factored").fit(tasks).metric(1)
     assert got == hashlib.sha256(metric.weights.tobytes() + metric.factors.tobytes()).hexdigest()
 
 
 def test_batches_beyond_the_longest_prefix_agree(tasks):
     """The draws of an iteration do not depend on how many iterations follow."""
-    short, long = (fs.SPML(n_iters=n, seed=4).fit(tasks) for n in (7, 30))
+    short, long = (fs.SPML.paper(n_iters=n, seed=4).fit(tasks) for n in (7, 30))
     assert np.array_equal(short.violations_, long.violations_[:7])

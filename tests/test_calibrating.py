@@ -69,4 +69,4 @@ def test_other_networks_than_those_of_the_fit_are_refused(networks):
     with pytest.raises(ValueError, match="calibrate needs the networks of the fit: "):
         fs.MTSPML.paper(n_iters=5).fit(networks).calibrate(networks[0])
     with pytest.raises(ValueError, match="has not been fitted"):
-        fs.SPML().calibrate(networks[0])
+        fs.SPML.paper().calibrate(networks[0])

@@ -68,7 +68,7 @@ def grown(small):
 
 @pytest.mark.parametrize("params", [{}, {"projection": "every"}, {"projection": 5, "average": True}])
 @pytest.mark.parametrize("form", [*FORMS, "factored"])
-@pytest.mark.parametrize("kind", [fs.SPML, fs.MTSPML])
+@pytest.mark.parametrize("kind", [fs.SPML.paper, fs.MTSPML.paper])
 def test_going_on_with_the_same_networks_is_one_longer_fit(tasks, kind, form, params, tmp_path):
     params = {"metric": form, "batch_size": BATCH, **params}
     expected = kind(n_iters=37, **params).fit(tasks)
@@ -83,22 +83,22 @@ def test_going_on_with_the_same_networks_is_one_longer_fit(tasks, kind, form, pa
 
 def test_the_number_of_threads_cannot_be_seen(tasks):
     params = {"n_iters": 5, "batch_size": 150}
-    one = fs.MTSPML(**params).fit(tasks).partial_fit(tasks[:3], n_iters=6)
-    two = fs.MTSPML(n_threads=2, **params).fit(tasks).partial_fit(tasks, n_iters=6)
+    one = fs.MTSPML.paper(**params).fit(tasks).partial_fit(tasks[:3], n_iters=6)
+    two = fs.MTSPML.paper(n_threads=2, **params).fit(tasks).partial_fit(tasks, n_iters=6)
     for model in (one, two):
         model.add_task(make_network(7), n_iters=4, common="frozen").add_task(make_network(8), 4, common="moving")
     assert np.array_equal(one.state_.totals, two.state_.totals)
 
 
 def test_an_unfitted_model_is_fitted(small):
-    got, expected = fs.SPML(n_iters=50).partial_fit(small, n_iters=8), fs.SPML(n_iters=8).fit(small)
+    got, expected = fs.SPML.paper(n_iters=50).partial_fit(small, n_iters=8), fs.SPML.paper(n_iters=8).fit(small)
     assert np.array_equal(got.metric_.weights, expected.metric_.weights)
-    assert fs.SPML(n_iters=5).fit(small).partial_fit(small).n_iters_ == 10
+    assert fs.SPML.paper(n_iters=5).fit(small).partial_fit(small).n_iters_ == 10
 
 
 def test_progress_counts_on_and_stops(small):
     records = []
-    model = fs.SPML(n_iters=5).fit(small)
+    model = fs.SPML.paper(n_iters=5).fit(small)
     model.partial_fit(small, 6, progress=records.append)
     assert [(record.iteration, record.n_iters) for record in records] == [(11, 11)]
 
@@ -118,7 +118,7 @@ def test_grown_networks_change_s_and_nothing_else(small, grown, form, projection
     triplets = [[(0, *triplet) for triplet in batch] for batch in batches(small, 0, range(1, 9))]
     triplets += [[(1, *triplet) for triplet in batch] for batch in batches(grown, 0, range(9, 15))]
     expected, violations = naive.spml([X_old, X], triplets, 0.05, form, "identity", 0.7, projection, average)
-    model = fs.SPML(
+    model = fs.SPML.paper(
         reg=0.05, metric=form, prior="identity", margin=0.7, n_iters=8, batch_size=BATCH, projection=projection,
         average=average, seed=SEED,
     ).fit(old)  # fmt: skip
@@ -133,11 +133,11 @@ def test_factors_of_new_words_are_those_of_a_fit_that_knew_them(small, grown):
     """The first factors depend on the seed and the position of a feature alone."""
     old, order = named(small, [f"w{f}" for f in range(9)]), [*(f"w{f}" for f in range(9)), "new a", "new b"]
     params = {"metric": "factored", "rank": 3, "step": 0.1, "batch_size": BATCH}
-    got = fs.SPML(n_iters=5, **params).fit(old).partial_fit(grown, n_iters=4)
+    got = fs.SPML.paper(n_iters=5, **params).fit(old).partial_fit(grown, n_iters=4)
     wide = fs.Network(
         sparse.hstack([small.features, sparse.csr_array((14, 2), dtype=np.float32)]), small.adjacency, vocabulary=order
     )
-    expected = fs.SPML(n_iters=5, **params).fit(wide).partial_fit(grown, n_iters=4)
+    expected = fs.SPML.paper(n_iters=5, **params).fit(wide).partial_fit(grown, n_iters=4)
     assert np.array_equal(got.state_.sums.factor_totals, expected.state_.sums.factor_totals)
     assert np.array_equal(got.metric_.factors, expected.metric_.factors)
 
@@ -145,7 +145,7 @@ def test_factors_of_new_words_are_those_of_a_fit_that_knew_them(small, grown):
 @pytest.mark.parametrize("project", ["each", "combined"])
 def test_a_task_is_added_to_factors_that_stay_or_move(tasks, project):
     params = {"metric": "factored", "rank": 3, "step": 0.1, "n_iters": 30, "project": project}
-    begun = fs.MTSPML(**params).fit(tasks[:2])
+    begun = fs.MTSPML.paper(**params).fit(tasks[:2])
     frozen = copy.deepcopy(begun).add_task(tasks[2], 20)
     assert np.array_equal(frozen.common_metric_.factors, begun.common_metric_.factors)
     assert np.array_equal(frozen.metric(0).weights, begun.metric(0).weights)
@@ -160,7 +160,7 @@ def test_a_task_is_added_to_factors_that_stay_or_move(tasks, project):
 
 def test_new_words_start_from_their_prior(tasks):
     words = [f"w{f}" for f in range(9)]
-    model = fs.MTSPML(n_iters=20).fit([named(task, words) for task in tasks])
+    model = fs.MTSPML.paper(n_iters=20).fit([named(task, words) for task in tasks])
     before = model.common_metric_.weights.copy()
     wider = [
         fs.Network(sparse.hstack([task.features, sparse.csr_array((task.n_nodes, 1))]), task.adjacency, task.name,
@@ -176,19 +176,19 @@ def test_new_words_start_from_their_prior(tasks):
 def test_a_fitted_weighting_stays_and_new_words_are_left_out_and_counted(grown):
     counts = fs.Network(np.round(np.abs(dense(grown)[0]) * 3), grown.adjacency, "task", vocabulary=grown.vocabulary)
     old = fs.Network(counts.features[:14, 1:5], counts.adjacency[:14, :14], "task", vocabulary=counts.vocabulary[1:5])
-    model = fs.SPML(n_iters=10, weighting="tfidf").fit(old)
+    model = fs.SPML.paper(n_iters=10, weighting="tfidf").fit(old)
     idf = model.weighting_.idf_.copy()
     with pytest.warns(UserWarning, match="7 features are new to the tfidf weighting of this model.* left out"):
         model.partial_fit(counts, n_iters=5)
     assert model.n_features_ == 4
     assert np.array_equal(model.weighting_.idf_, idf)
-    other = fs.SPML(n_iters=10, weighting="l2").fit(old).partial_fit(counts, n_iters=5)
+    other = fs.SPML.paper(n_iters=10, weighting="l2").fit(old).partial_fit(counts, n_iters=5)
     assert other.n_features_ == other.weighting_.n_features_ == 11
     assert other.metric_for(0).distances(counts.features[:2, [1, 2, 3, 4, 0, 5, 6, 7, 8, 9, 10]]).shape == (2, 2)
 
 
 def test_a_saved_grown_model_goes_on_to_the_same_bits(small, grown, tmp_path):
-    model = fs.SPML(n_iters=8).fit(named(small, [f"w{f}" for f in range(9)])).partial_fit(grown, n_iters=5)
+    model = fs.SPML.paper(n_iters=8).fit(named(small, [f"w{f}" for f in range(9)])).partial_fit(grown, n_iters=5)
     fs.save_model(tmp_path / "m.h5", model)
     other = fs.load_model(tmp_path / "m.h5").partial_fit(grown, n_iters=4)
     assert np.array_equal(model.partial_fit(grown, n_iters=4).state_.totals, other.state_.totals)
@@ -198,7 +198,7 @@ def test_tasks_that_share_attributes_go_on_sharing_them(small):
     words = [f"w{f}" for f in range(9)]
     first = named(small, words)
     second = first.with_links(first.adjacency.T, "other")
-    model = fs.MTSPML(n_iters=5).fit([first, second])
+    model = fs.MTSPML.paper(n_iters=5).fit([first, second])
     wide = named(small, words[::-1])
     prepared = grown_networks(model, [wide, wide.with_links(second.adjacency, "other")])
     assert prepared.networks[0].features is prepared.networks[1].features
@@ -210,14 +210,14 @@ def test_a_mapped_network_goes_on_over_other_words(small, grown, tmp_path):
     (in_file,) = fs.read_networks(tmp_path / "n.h5", mapped=True)
     assert align_vocabulary(in_file, old.vocabulary)[0].is_mapped
     got, expected = (
-        fs.SPML(n_iters=8).fit(old).partial_fit(fs.read_networks(tmp_path / "n.h5", mapped=is_mapped), n_iters=5)
+        fs.SPML.paper(n_iters=8).fit(old).partial_fit(fs.read_networks(tmp_path / "n.h5", mapped=is_mapped), n_iters=5)
         for is_mapped in (True, False)
     )
     assert np.array_equal(got.state_.totals, expected.state_.totals)
 
 
 def test_hidden_nodes_of_a_run_are_forgotten(small):
-    model = fs.SPML(n_iters=5).fit(small)
+    model = fs.SPML.paper(n_iters=5).fit(small)
     model.hidden_nodes_, model.n_nodes_ = [np.array([1])], [14]
     assert not hasattr(model.partial_fit(small, n_iters=1), "hidden_nodes_")
 
@@ -232,7 +232,7 @@ def test_hidden_nodes_of_a_run_are_forgotten(small):
     ],
 )  # fmt: skip
 def test_what_a_model_cannot_go_on_with_leaves_it_as_it_is(small, make, sentence):
-    model = fs.MTSPML(n_iters=5).fit(small)
+    model = fs.MTSPML.paper(n_iters=5).fit(small)
     totals = model.state_.totals.copy()
     with pytest.raises(ValueError, match=sentence):
         model.partial_fit(make(small))
@@ -242,7 +242,7 @@ def test_what_a_model_cannot_go_on_with_leaves_it_as_it_is(small, make, sentence
 
 def test_a_hand_weighted_network_over_other_words_is_refused(small):
     words = [f"w{f}" for f in range(9)]
-    model = fs.SPML(n_iters=5).fit(fs.Weighting("l2").fit_transform(named(small, words)))
+    model = fs.SPML.paper(n_iters=5).fit(fs.Weighting("l2").fit_transform(named(small, words)))
     with pytest.raises(ValueError, match="was weighted over another vocabulary than the model's"):
         model.partial_fit(fs.Weighting("l2").fit_transform(named(small, words[::-1])))
 
@@ -250,11 +250,13 @@ def test_a_hand_weighted_network_over_other_words_is_refused(small):
 @pytest.mark.parametrize("n_iters", [0, -1, 2.5, True])
 def test_iterations_must_be_some(small, n_iters):
     with pytest.raises(ValueError, match="n_iters must be a positive integer"):
-        fs.SPML(n_iters=5).fit(small).partial_fit(small, n_iters)
+        fs.SPML.paper(n_iters=5).fit(small).partial_fit(small, n_iters)
 
 
 def test_resume_is_for_the_same_words_only(small, grown):
-    model = fs.SPML(n_iters=5, metric="full").fit(fs.Network(small.features * np.r_[0, np.ones(8)], small.adjacency))
+    model = fs.SPML.paper(n_iters=5, metric="full").fit(
+        fs.Network(small.features * np.r_[0, np.ones(8)], small.adjacency)
+    )
     with pytest.raises(ValueError, match="features that the model was not trained on; use partial_fit"):
         model.set_params(n_iters=9).resume(fs.Network(small.features, small.adjacency))
 
@@ -268,7 +270,7 @@ def test_resume_is_for_the_same_words_only(small, grown):
 @pytest.mark.parametrize("form", FORMS)
 def test_an_added_task_follows_the_textbook(tasks, form, common, projection, project):
     params = {"metric": form, "common_reg": 0.04, "task_reg": 0.05, "margin": 0.7, "seed": SEED, "batch_size": BATCH}
-    model = fs.MTSPML(n_iters=12, projection=projection, project=project, **params).fit(tasks[:2])
+    model = fs.MTSPML.paper(n_iters=12, projection=projection, project=project, **params).fit(tasks[:2])
     before, others = matrix_of(model.common_metric_), [matrix_of(metric) for metric in model.task_metrics_]
     if common == "frozen":
         draws, goes_on = batches(tasks[2], 2, range(1, 11), SEED ^ int(FROZEN_SEED)), {}
@@ -290,7 +292,7 @@ def test_an_added_task_follows_the_textbook(tasks, form, common, projection, pro
 
 
 def test_frozen_means_that_no_bit_of_the_others_changes(tasks):
-    model = fs.MTSPML(n_iters=30, batch_size=BATCH, project="combined").fit(tasks[:2])
+    model = fs.MTSPML.paper(n_iters=30, batch_size=BATCH, project="combined").fit(tasks[:2])
     before = [model.common_metric_.weights, *(model.metric(q).weights for q in (0, 1)), model.state_.totals.copy()]
     model.add_task(tasks[2], n_iters=25)
     after = [model.common_metric_.weights, *(model.metric(q).weights for q in (0, 1)), model.state_.totals[:, :3]]
@@ -303,7 +305,7 @@ def test_frozen_means_that_no_bit_of_the_others_changes(tasks):
 @pytest.mark.parametrize("form", FORMS)
 def test_all_tasks_go_on_together_each_by_its_own_clock(tasks, form, common, tmp_path):
     params = {"common_reg": 0.04, "task_reg": 0.05, "margin": 0.7, "seed": SEED, "batch_size": BATCH}
-    model = fs.MTSPML(n_iters=12, metric=form, projection="never", **params).fit(tasks[:2])
+    model = fs.MTSPML.paper(n_iters=12, metric=form, projection="never", **params).fit(tasks[:2])
     model.add_task(tasks[2], n_iters=10, common=common)
     fs.save_model(tmp_path / "m.h5", model)
     model = fs.load_model(tmp_path / "m.h5")
@@ -326,7 +328,7 @@ def test_all_tasks_go_on_together_each_by_its_own_clock(tasks, form, common, tmp
 
 @pytest.mark.parametrize("form", FORMS)
 def test_an_added_task_may_bring_words(small, grown, form):
-    model = fs.MTSPML(n_iters=12, metric=form, projection="never").fit(named(small, [f"w{f}" for f in range(9)]))
+    model = fs.MTSPML.paper(n_iters=12, metric=form, projection="never").fit(named(small, [f"w{f}" for f in range(9)]))
     before = matrix_of(model.common_metric_)
     model.add_task(grown.replace(name="more"), n_iters=10)
     after = matrix_of(model.common_metric_)
@@ -338,7 +340,7 @@ def test_an_added_task_may_bring_words(small, grown, form):
 
 def test_progress_stops_a_task_and_keeps_what_it_learned(tasks, monkeypatch):
     monkeypatch.setattr("fastspml.training.chunks.CHUNK_TRIPLETS", 50)
-    model = fs.MTSPML(n_iters=12).fit(tasks[:2])
+    model = fs.MTSPML.paper(n_iters=12).fit(tasks[:2])
     model.add_task(tasks[2], n_iters=100, common="moving", progress=lambda record: record.iteration >= 20)
     assert 20 <= model.n_iters_ < 112
     assert model.violations_.shape == (model.n_iters_, 3)
@@ -348,7 +350,7 @@ def test_progress_stops_a_task_and_keeps_what_it_learned(tasks, monkeypatch):
 def test_a_report_of_an_added_task_has_no_negative_share(tasks):
     from fastspml.report.summary import _convergence
 
-    model = fs.MTSPML(n_iters=12).fit(tasks[:2]).add_task(tasks[2], n_iters=5, common="moving")
+    model = fs.MTSPML.paper(n_iters=12).fit(tasks[:2]).add_task(tasks[2], n_iters=5, common="moving")
     shares = _convergence(model, tasks)["violated"]
     assert min(min(task["share"]) for task in shares) >= 0.0
 
@@ -364,7 +366,7 @@ def test_a_report_of_an_added_task_has_no_negative_share(tasks):
     ],
 )
 def test_tasks_that_cannot_be_added(tasks, params, call, sentence):
-    model = fs.MTSPML(n_iters=5, **params).fit(tasks[:2])
+    model = fs.MTSPML.paper(n_iters=5, **params).fit(tasks[:2])
     with pytest.raises(ValueError, match=sentence):
         model.add_task(**{"network": tasks[2]} | call)
     assert model.task_names_ == ["task 0", "task 1"]
@@ -372,4 +374,4 @@ def test_tasks_that_cannot_be_added(tasks, params, call, sentence):
 
 def test_a_model_must_be_fitted_before_tasks_are_added(small):
     with pytest.raises(ValueError, match="has not been fitted"):
-        fs.MTSPML().add_task(small)
+        fs.MTSPML.paper().add_task(small)

@@ -100,7 +100,7 @@ def test_kernels_work_where_no_cache_can_be_written(tmp_path, hindrance):
     program = (
         "import fastspml as fs\n"
         "net = fs.synthetic_networks(n_tasks=1, n_nodes=30, n_features=20, words_per_node=4, links_per_node=2)\n"
-        "print(fs.SPML(n_iters=3).fit(net).n_iters_)\n"
+        "print(fs.SPML.paper(n_iters=3).fit(net).n_iters_)\n"
     )
     if hindrance == "numba finds no folder":
         program = (

@@ -160,7 +160,7 @@ NAMED = fs.Network([COUNTS, VECTORS], name="named", vocabulary=[*WORDS, "warm", 
         (lambda: fs.Network([COUNTS, VECTORS], vocabulary=WORDS[:2]), ValueError, r"vocabulary has shape \(2,\), but there are 5 features"),
         (lambda: fs.Network([COUNTS, VECTORS], vocabulary=["cat", "dog", "dense_1"]), ValueError, "'dense_1' occurs 2 times"),
         (lambda: fs.Network([COUNTS, VECTORS], vocabulary=[0.5, 1, 2]), TypeError, "vocabulary must be strings or whole numbers"),
-        (lambda: fs.SPML().fit([NETWORK, PLAIN]), ValueError, "'a' has dense blocks of 2 features and 'plain' has no dense blocks; tasks must have the same"),
+        (lambda: fs.SPML.paper().fit([NETWORK, PLAIN]), ValueError, "'a' has dense blocks of 2 features and 'plain' has no dense blocks; tasks must have the same"),
         (lambda: fs.share_vocabulary([NETWORK, PLAIN]), ValueError, "'a' has dense blocks of 2 features and 'plain' has no dense blocks"),
         (lambda: fs.share_vocabulary([NETWORK, NAMED]), ValueError, "the dense features of 'a' and 'named' have different names"),
         (lambda: align_vocabulary(NETWORK, NAMED.vocabulary), ValueError, "'a' has 2 dense features, 'dense_0' to 'dense_1', but the vocabulary does not end with their names"),
@@ -305,7 +305,7 @@ def planted(n_nodes=200):
 def test_a_model_of_words_and_vectors_predicts_links_of_hidden_nodes(form, tmp_path):
     network = planted()
     split = network.split(0.2, seed=1)
-    model = fs.SPML(metric=form, prior="identity", weighting="tfidf", n_iters=3000, reg=1e-2).fit(split.train)
+    model = fs.SPML.paper(metric=form, prior="identity", weighting="tfidf", n_iters=3000, reg=1e-2).fit(split.train)
     got = np.nanmean(fs.link_auc(model, network, split.test_nodes))
     plain = fs.Metric.identity(72, weighting=model.weighting_, takes_counts=True)
     assert got > np.nanmean(fs.link_auc(plain, network, split.test_nodes)) > 0.5
@@ -319,7 +319,7 @@ def test_a_model_of_words_and_vectors_predicts_links_of_hidden_nodes(form, tmp_p
 def test_newcomers_may_come_as_blocks(form):
     network = planted(80)
     split = network.split(0.2)
-    metric = fs.SPML(metric=form, weighting="tfidf", n_iters=300).fit(split.train).metric_
+    metric = fs.SPML.paper(metric=form, weighting="tfidf", n_iters=300).fit(split.train).metric_
     words, vectors = split.test.features[:, :60], split.test.features[:, 60:].toarray()
     index = fs.LinkIndex(metric, split.train)
     nodes, distances = index.query([words, vectors], k=5)
@@ -334,20 +334,20 @@ def test_a_metric_without_weighting_takes_blocks():
 
 
 def test_a_metric_that_weights_refuses_blocks_in_the_wrong_order():
-    metric = fs.SPML(weighting="l2", n_iters=5).fit(with_vectors(widths=(4,))).metric_
+    metric = fs.SPML.paper(weighting="l2", n_iters=5).fit(with_vectors(widths=(4,))).metric_
     rows = with_vectors(widths=(4,)).features.toarray()
     with pytest.raises(ValueError, match=r"attributes has dense blocks of 4 \+ 9 features"):
         metric.attributes([rows[:, 9:], rows[:, :9]])
 
 
 def test_explanations_name_dense_features():
-    metric = fs.SPML(n_iters=20).fit(with_vectors(vocabulary=list("abcdefghi"))).metric_
+    metric = fs.SPML.paper(n_iters=20).fit(with_vectors(vocabulary=list("abcdefghi"))).metric_
     assert set(metric.top_features(13).feature) == {*"abcdefghi", *(f"dense_{f}" for f in range(4))}
 
 
 def test_tasks_with_vectors_are_learned_together():
     tasks = [with_vectors(seed, widths=(4, 2), n_nodes=14 + seed) for seed in range(3)]
-    model = fs.MTSPML(weighting="tfidf", n_iters=50).fit(tasks)
+    model = fs.MTSPML.paper(weighting="tfidf", n_iters=50).fit(tasks)
     assert model.weighting_.dense_blocks_ == (4, 2)
     assert model.common_metric_.n_features == 15
 
@@ -356,7 +356,7 @@ def test_tasks_with_vectors_are_learned_together():
 def test_new_words_beside_dense_blocks_are_left_out_and_counted(weighting):
     old = fs.Network([COUNTS, VECTORS], [[0, 1, 0], [0, 0, 1], [1, 0, 0]], vocabulary=WORDS)
     wider = fs.Network([COUNTS, COUNTS, VECTORS], old.adjacency, vocabulary=["yak", "emu", "ant", "dog", "cat", "bee"])
-    model = fs.SPML(n_iters=5, weighting=weighting).fit(old)
+    model = fs.SPML.paper(n_iters=5, weighting=weighting).fit(old)
     with pytest.warns(UserWarning, match="3 words are new to this model, whose dense blocks stay its last features"):
         model.partial_fit(wider, n_iters=5)
     assert model.vocabulary_.tolist() == [*WORDS, "dense_0", "dense_1"]
@@ -366,7 +366,7 @@ def test_new_words_beside_dense_blocks_are_left_out_and_counted(weighting):
 def test_training_continues_on_grown_networks_with_vectors():
     words = list("abcdefghi")
     old, new = with_vectors(vocabulary=words), with_vectors(n_nodes=20, vocabulary=words, name="task 0")
-    model = fs.SPML(weighting="tfidf", n_iters=10).fit(old).partial_fit(new, n_iters=10)
+    model = fs.SPML.paper(weighting="tfidf", n_iters=10).fit(old).partial_fit(new, n_iters=10)
     assert (model.n_iters_, model.n_features_) == (20, 13)
 
 
@@ -404,7 +404,7 @@ def test_a_mapped_network_trains_and_ranks_to_the_same_bits(tmp_path, monkeypatc
     models = []
     for given in (network, in_file(tmp_path, network, monkeypatch)):
         split = given.split(0.2)
-        model = fs.SPML(weighting="tfidf", n_iters=200).fit(split.train)
+        model = fs.SPML.paper(weighting="tfidf", n_iters=200).fit(split.train)
         models.append((model.state_.totals, fs.link_auc(model, given, split.test_nodes)))
     assert np.array_equal(models[0][0], models[1][0])
     assert np.array_equal(models[0][1], models[1][1], equal_nan=True)

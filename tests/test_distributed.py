@@ -55,7 +55,7 @@ def file(tmp_path_factory):
 
 def models(form="diagonal", **params):
     params = {"metric": form, "batch_size": 7, "n_iters": 75, "shards": 3, "seed": 9} | params
-    return [fs.SPML(reg=1e-4, **params), fs.MTSPML(common_reg=1e-4, task_reg=[1e-4, 1e-3], **params)]
+    return [fs.SPML.paper(reg=1e-4, **params), fs.MTSPML.paper(common_reg=1e-4, task_reg=[1e-4, 1e-3], **params)]
 
 
 def again(model):
@@ -114,7 +114,7 @@ def test_factored_metrics(client, tasks, every_round, params):
 
 @pytest.mark.parametrize("form", ["diagonal", "full"])
 def test_projected_sums(client, tasks, every_round, form):
-    model = fs.MTSPML(metric=form, project="combined", projection=20, shards=3, n_iters=70)
+    model = fs.MTSPML.paper(metric=form, project="combined", projection=20, shards=3, n_iters=70)
     expected = bits(model.fit(tasks))
     assert bits(distributed.fit(again(model), tasks, client)) == expected
 
@@ -123,7 +123,7 @@ def test_projected_sums(client, tasks, every_round, form):
 def test_workers_read_the_file_themselves(client, tmp_path, every_round, compress):
     networks = fs.synthetic_networks(n_tasks=2, n_nodes=60, n_features=50, words_per_node=8, seed=1)
     fs.write_networks(tmp_path / "nets.h5", networks, compress=compress)
-    model = fs.MTSPML(weighting="tfidf", n_iters=60, shards=3)
+    model = fs.MTSPML.paper(weighting="tfidf", n_iters=60, shards=3)
     expected = bits(model.fit(networks))
     got = distributed.fit(again(model), tmp_path / "nets.h5", client)
     assert bits(got) == expected
@@ -217,7 +217,7 @@ def test_a_task_has_so_much_time_and_so_many_bytes_of_totals(tasks, every_round,
     for name, value in limit.items():
         monkeypatch.setattr(driver, name, value)
     monkeypatch.setattr(driver.Driver, "_submit", submit)
-    model = fs.SPML(n_iters=400, shards=16)
+    model = fs.SPML.paper(n_iters=400, shards=16)
     expected = bits(model.fit(tasks))
     with distributed.cluster("local:2") as client:
         assert bits(distributed.fit(again(model), tasks, client)) == expected
@@ -244,12 +244,12 @@ def test_what_travels_is_what_changed():
 def test_what_workers_find_wrong_is_said(client, file, every_round):
     huge = fs.Network(np.eye(5, 3) * 1e75, np.eye(5, k=1))
     with pytest.raises(FloatingPointError, match="not finite after iteration"):
-        distributed.fit(fs.SPML(reg=1e-10, n_iters=200, shards=2), huge, client)
+        distributed.fit(fs.SPML.paper(reg=1e-10, n_iters=200, shards=2), huge, client)
 
 
 def test_another_file_on_a_worker_is_noticed(tmp_path, every_round):
     """Of equal size, in the same place: the networks that a worker reads are those of the driver, or none."""
-    model = fs.MTSPML(n_iters=300, shards=3)
+    model = fs.MTSPML.paper(n_iters=300, shards=3)
     path, other = tmp_path / "nets.h5", tmp_path / "other.h5"
     for target, seed in ((path, 1), (other, 2)):
         fs.write_networks(
@@ -294,13 +294,13 @@ def test_the_digest_covers_all_sources(tmp_path, monkeypatch):
 
 def test_a_cluster_that_cannot_pay_is_said_so_and_costs_little(client, tasks, monkeypatch):
     with pytest.raises(ValueError, match="a fit with shards=1 cannot be run on a cluster; set shards to 8"):
-        distributed.fit(fs.SPML(n_iters=50), tasks, client)
-    model = fs.SPML(n_iters=40, shards=3)
+        distributed.fit(fs.SPML.paper(n_iters=50), tasks, client)
+    model = fs.SPML.paper(n_iters=40, shards=3)
     expected = bits(model.fit(tasks))
     with pytest.warns(UserWarning, match="nothing to do: all 40 iterations are needed before the first round"):
         assert bits(distributed.fit(again(model), tasks, client)) == expected
     monkeypatch.setattr(driver, "EXCHANGE_S", 1e6)
-    model = fs.SPML(n_iters=200, shards=3)
+    model = fs.SPML.paper(n_iters=200, shards=3)
     expected = bits(model.fit(tasks))
     with pytest.warns(UserWarning, match=r"nothing to do: the fit takes about \d+\.\d s in this process"):
         assert bits(distributed.fit(again(model), tasks, client)) == expected
@@ -310,7 +310,7 @@ def test_a_cluster_that_cannot_pay_is_said_so_and_costs_little(client, tasks, mo
 def test_select_on_a_cluster_finds_the_same(client, file):
     networks = fs.read_networks(file)
     grid = {"reg": [1e-1, 1e-3], "margin": [0.5, 1.0], "n_iters": [20, 40]}
-    for estimator in (fs.SPML(weighting="tfidf"), fs.baselines.Euclid()):
+    for estimator in (fs.SPML.paper(weighting="tfidf"), fs.baselines.Euclid()):
         over = grid if isinstance(estimator, fs.SPML) else {"weighting": ["tfidf", "l2"]}
         expected = fs.select(estimator, networks, over, n_folds=3)
         records = []
@@ -326,15 +326,17 @@ def test_select_on_a_cluster_finds_the_same(client, file):
 def test_select_survives_a_killed_worker_and_can_be_stopped(client, file):
     networks = fs.read_networks(file)
     grid = {"reg": [1e-1, 1e-2, 1e-3], "n_iters": [40]}
-    expected = fs.select(fs.SPML(), networks, grid, n_folds=3)
+    expected = fs.select(fs.SPML.paper(), networks, grid, n_folds=3)
 
     def progress(record):
         if record.n_done == 2:
             kill(client, sorted(client.nthreads())[:1])
 
-    got = fs.select(fs.SPML(), networks, grid, n_folds=3, client=client, progress=progress)
+    got = fs.select(fs.SPML.paper(), networks, grid, n_folds=3, client=client, progress=progress)
     assert [trial.fold_aucs for trial in got.trials_] == [trial.fold_aucs for trial in expected.trials_]
-    stopped = fs.select(fs.SPML(), networks, grid, 3, client=client, progress=lambda record: bool(record.finished))
+    stopped = fs.select(
+        fs.SPML.paper(), networks, grid, 3, client=client, progress=lambda record: bool(record.finished)
+    )
     assert not stopped.is_complete_
     assert len(stopped.trials_) == 1
 
@@ -350,7 +352,7 @@ def test_the_command_line_takes_a_cluster(client, file, tmp_path, capsys, every_
         assert main(["train", *arguments, *dask, "--test-size", test_size, "-o", str(tmp_path / name)]) == 0
     plain, spread, mapped = (fs.load_model(tmp_path / name / "model.h5") for name in ("plain", "spread", "mapped"))
     assert bits(plain) == bits(spread)
-    assert bits(mapped) == bits(fs.MTSPML(n_iters=60, shards=2).fit(fs.read_networks(file)))
+    assert bits(mapped) == bits(fs.MTSPML.paper(n_iters=60, shards=2).fit(fs.read_networks(file)))
     capsys.readouterr()
     grid = ["--grid", "margin=[0.5,1]", "--folds", "2", "--json"]
     tried = []
@@ -376,7 +378,9 @@ def test_a_cluster_of_this_machine_from_the_command_line(file, tmp_path):
     got = subprocess.run([sys.executable, "-m", "fastspml", "train", *arguments], capture_output=True, text=True)
     assert got.returncode == 0, got.stderr
     training = [split.train for split in fs.split_networks(fs.read_networks(file), 0.2, 0)]
-    assert bits(fs.load_model(tmp_path / "run" / "model.h5")) == bits(fs.MTSPML(n_iters=30, shards=2).fit(training))
+    assert bits(fs.load_model(tmp_path / "run" / "model.h5")) == bits(
+        fs.MTSPML.paper(n_iters=30, shards=2).fit(training)
+    )
     assert "the workers of the cluster have nothing to do" in got.stderr
 
 

@@ -113,14 +113,14 @@ def test_a_node_linked_to_nearly_all_does_not_hang():
 @pytest.mark.parametrize("links", [np.zeros((3, 3)), np.ones((3, 3)) - np.eye(3), np.zeros((0, 0))])
 def test_an_empty_set_is_refused(links):
     with pytest.raises(ValueError, match="no triplet can be drawn from 'games': none of its . linked nodes has both"):
-        fs.SPML().fit(network_of(links, name="games"))
+        fs.SPML.paper().fit(network_of(links, name="games"))
 
 
 def test_one_empty_task_is_fine_pooled_but_not_alone(network):
     empty = fs.Network(np.zeros((3, network.n_features)), name="empty")
     assert set(sample([network, empty])[0][:, 0]) == {0}
     with pytest.raises(ValueError, match="no triplet can be drawn from 'empty'"):
-        fs.MTSPML().fit([network, empty])
+        fs.MTSPML.paper().fit([network, empty])
 
 
 @settings(max_examples=60, deadline=None)

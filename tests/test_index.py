@@ -170,7 +170,7 @@ def test_a_newcomers_tasks_are_ranked():
         links = np.zeros((11, 11))
         links[0, list(members)] = 1
         circles.append(base.with_links(links, f"circle {q}"))
-    model = fs.MTSPML(common_reg=0.1, task_reg=0.1, n_iters=300, project="combined").fit(circles)
+    model = fs.MTSPML.paper(common_reg=0.1, task_reg=0.1, n_iters=300, project="combined").fit(circles)
     fits = rank_tasks(model, circles, [[1, 0, 0.1, 0], [0, 1, 0, 0.1]])
     assert fits[0, 0] > fits[0, 1] or fits[0, 0] == fits[0, 1] == 0
     assert fits.shape == (2, 2)
@@ -338,7 +338,7 @@ def test_a_query_without_a_known_feature_warns(network):
 
 
 def test_a_model_and_a_task_make_an_index(networks):
-    model = fs.MTSPML(n_iters=30).fit(networks[:2])
+    model = fs.MTSPML.paper(n_iters=30).fit(networks[:2])
     features = networks[0].features
     for index, q in (
         (fs.LinkIndex(model, networks[0]), 0),

@@ -55,7 +55,7 @@ def spans(indptr):
 
 def kernel_settings(**changes):
     """Return the settings of a learner, some of them changed."""
-    model = fs.SPML(rank=RANK, step=0.2, seed=5)
+    model = fs.SPML.paper(rank=RANK, step=0.2, seed=5)
     return problem.kernel_settings(model, model.algorithm(1))._replace(**changes)
 
 

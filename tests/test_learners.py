@@ -42,7 +42,7 @@ def test_spml_follows_the_textbook(networks, n_tasks, form, prior, projection, a
         [dense(network)[0] for network in networks], triplets, 0.05, form, prior, 0.7, projection, average
     )
     for t in range(1, N_ITERS + 1):
-        model = fs.SPML(
+        model = fs.SPML.paper(
             reg=0.05, metric=form, prior=prior, margin=0.7, n_iters=t, batch_size=BATCH, projection=projection,
             average=average, seed=3,
         ).fit(networks)  # fmt: skip
@@ -67,7 +67,7 @@ def test_mtspml_follows_the_textbook(networks, n_tasks, form, projection, projec
         triplets, 0.04, task_regs, form, 0.7, projection, project, average,
     )  # fmt: skip
     for t in range(1, N_ITERS + 1):
-        model = fs.MTSPML(
+        model = fs.MTSPML.paper(
             common_reg=0.04, task_reg=task_regs, project=project, metric=form, margin=0.7, n_iters=t, batch_size=BATCH,
             projection=projection, average=average, seed=3,
         ).fit(networks)  # fmt: skip
@@ -81,7 +81,7 @@ def test_mtspml_follows_the_textbook(networks, n_tasks, form, projection, projec
 @pytest.mark.parametrize("form", ["diagonal", "full"])
 @pytest.mark.parametrize("prior", ["zero", "identity"])
 def test_objective_of_spml(networks, form, prior):
-    model = fs.SPML(reg=0.02, metric=form, prior=prior, n_iters=30, margin=0.6).fit(networks)
+    model = fs.SPML.paper(reg=0.02, metric=form, prior=prior, n_iters=30, margin=0.6).fit(networks)
     features, links = zip(*map(dense, networks), strict=True)
     expected = naive.spml_objective(matrix_of(model.metric_), features, links, 0.02, prior, 0.6)
     assert model.objective(networks) == pytest.approx(expected, rel=1e-9)
@@ -92,7 +92,7 @@ def test_objective_of_spml(networks, form, prior):
 @pytest.mark.parametrize("form", ["diagonal", "full"])
 def test_objective_of_mtspml(networks, form, project):
     regs = [0.02, 0.03, 0.02, 0.05]
-    model = fs.MTSPML(common_reg=0.01, task_reg=regs, metric=form, project=project, n_iters=30, margin=0.6).fit(
+    model = fs.MTSPML.paper(common_reg=0.01, task_reg=regs, metric=form, project=project, n_iters=30, margin=0.6).fit(
         networks
     )
     features, links = zip(*map(dense, networks), strict=True)
@@ -108,14 +108,16 @@ def test_objective_of_mtspml(networks, form, project):
 def test_numbers_of_either_size_train_to_the_same_bits(networks, form):
     """As float32 they lie beside their words, as float64 apart."""
     double = [fs.Network(network.features.astype(float), network.adjacency, network.name) for network in networks]
-    one, other = (fs.MTSPML(metric=form, n_iters=30, batch_size=20).fit(given).state_ for given in (networks, double))
+    one, other = (
+        fs.MTSPML.paper(metric=form, n_iters=30, batch_size=20).fit(given).state_ for given in (networks, double)
+    )
     assert np.array_equal(one.totals, other.totals)
 
 
 def test_training_lowers_the_objective():
     networks = fs.synthetic_networks(n_tasks=2, n_nodes=200, n_features=150, words_per_node=12, links_per_node=4)
     objectives = [
-        fs.MTSPML(weighting="tfidf", common_reg=1e-3, task_reg=1e-3, n_iters=n, average=True)
+        fs.MTSPML.paper(weighting="tfidf", common_reg=1e-3, task_reg=1e-3, n_iters=n, average=True)
         .fit(networks)
         .objective(networks)
         for n in (5, 50, 2000)
@@ -127,8 +129,8 @@ def test_words_that_never_occur_keep_their_prior():
     network = make_network(1)
     wider = fs.Network(np.hstack([network.features.toarray(), np.zeros((network.n_nodes, 2))]), network.adjacency)
     for prior, rest in (("zero", 0.0), ("identity", 1.0)):
-        narrow = fs.SPML(metric="full", prior=prior, n_iters=20).fit(network).metric_
-        wide = fs.SPML(metric="full", prior=prior, n_iters=20).fit(wider).metric_
+        narrow = fs.SPML.paper(metric="full", prior=prior, n_iters=20).fit(network).metric_
+        wide = fs.SPML.paper(metric="full", prior=prior, n_iters=20).fit(wider).metric_
         assert np.array_equal(wide.matrix[:9, :9], narrow.matrix)
         assert wide.matrix[9:, 9:].tolist() == (rest * np.eye(2)).tolist()
         assert len(wide.columns) == 9
@@ -136,8 +138,8 @@ def test_words_that_never_occur_keep_their_prior():
 
 def test_weighting_by_the_model_is_weighting_by_hand():
     networks = fs.synthetic_networks(n_tasks=2, n_nodes=80, n_features=60, words_per_node=8, links_per_node=3)
-    by_hand = fs.MTSPML(n_iters=50).fit(fs.Weighting("tfidf").fit_transform(networks))
-    by_model = fs.MTSPML(n_iters=50, weighting=fs.Weighting("tfidf")).fit(networks)
+    by_hand = fs.MTSPML.paper(n_iters=50).fit(fs.Weighting("tfidf").fit_transform(networks))
+    by_model = fs.MTSPML.paper(n_iters=50, weighting=fs.Weighting("tfidf")).fit(networks)
     assert by_model.weighting_.kind == "tfidf"
     assert np.array_equal(by_hand.metric(1).weights, by_model.metric(1).weights)
     weighted = by_model.weighting_.transform(networks[1])
@@ -150,12 +152,12 @@ def test_weighting_by_the_model_is_weighting_by_hand():
 def test_progress_hears_of_every_chunk_and_can_stop(network, monkeypatch):
     monkeypatch.setattr("fastspml.training.chunks.CHUNK_TRIPLETS", 100)
     records = []
-    model = fs.SPML(n_iters=35).fit(network, progress=records.append)
+    model = fs.SPML.paper(n_iters=35).fit(network, progress=records.append)
     assert [record.iteration for record in records] == [10, 20, 30, 35]
     assert records[-1].work["evaluated"] == 350
     assert sum(len(record.violations) for record in records) == 35
     assert 0.0 <= records[0].violated_share <= 1.0
-    model = fs.SPML(n_iters=35).fit(network, progress=lambda record: record.iteration >= 20)
+    model = fs.SPML.paper(n_iters=35).fit(network, progress=lambda record: record.iteration >= 20)
     assert model.n_iters_ == len(model.violations_) == 20
     assert model.resume(network).n_iters_ == 35
 
@@ -163,7 +165,10 @@ def test_progress_hears_of_every_chunk_and_can_stop(network, monkeypatch):
 def test_scikit_learn_habits(network):
     from sklearn.base import clone
 
-    for model in (fs.SPML(reg=0.5, metric="full"), fs.MTSPML(task_reg=[1.0, 2.0], metric="full", n_iters=3)):
+    for model in (
+        fs.SPML.paper(reg=0.5, metric="full"),
+        fs.MTSPML.paper(task_reg=[1.0, 2.0], metric="full", n_iters=3),
+    ):
         copy = clone(model)
         assert copy.get_params() == model.get_params()
         assert copy is not model
@@ -171,13 +176,13 @@ def test_scikit_learn_habits(network):
         assert model.get_params()["metric"] == "diagonal"
         with pytest.raises(ValueError, match="has no parameter 'lambda'"):
             model.set_params(**{"lambda": 1})
-    assert fs.SPML(metric="full").metric == "full"
-    assert repr(fs.SPML(reg=0.5, metric="full")) == "SPML(metric='full', reg=0.5)"
-    assert fs.SPML(n_iters=1).fit(network).fit(network).n_iters_ == 1
+    assert fs.SPML.paper(metric="full").metric == "full"
+    assert repr(fs.SPML.paper(reg=0.5, metric="full")) == "SPML.paper(metric='full', reg=0.5)"
+    assert fs.SPML.paper(n_iters=1).fit(network).fit(network).n_iters_ == 1
 
 
 def test_a_tasks_metric_by_position_and_name(networks):
-    model = fs.MTSPML(n_iters=5).fit(networks)
+    model = fs.MTSPML.paper(n_iters=5).fit(networks)
     assert np.array_equal(model.metric("task 2").weights, model.metric(2).weights)
     assert np.array_equal(model.metric(-1).weights, model.metric(3).weights)
     with pytest.raises(ValueError, match="0 tasks are called 'task 9'; the tasks are task 0"):
@@ -188,8 +193,8 @@ def test_a_tasks_metric_by_position_and_name(networks):
 
 def test_tasks_over_the_same_nodes(network):
     other = network.with_links(network.adjacency.T, "reversed")
-    shared = fs.MTSPML(n_iters=40).fit([network, other])
-    apart = fs.MTSPML(n_iters=40).fit([network, make_network().with_links(network.adjacency.T, "reversed")])
+    shared = fs.MTSPML.paper(n_iters=40).fit([network, other])
+    apart = fs.MTSPML.paper(n_iters=40).fit([network, make_network().with_links(network.adjacency.T, "reversed")])
     assert np.array_equal(shared.state_.totals, apart.state_.totals)
 
 
@@ -211,7 +216,7 @@ def test_tasks_over_the_same_nodes(network):
     ],
 )
 def test_parameters_out_of_range(network, params, sentence):
-    for learner in (fs.SPML, fs.MTSPML):
+    for learner in (fs.SPML.paper, fs.MTSPML.paper):
         with pytest.raises(ValueError, match=sentence):
             learner(**params).fit(network)
 
@@ -231,31 +236,31 @@ def test_mistakes_cost_a_sentence(network, networks):
     with pytest.raises(
         ValueError, match="'task 0' has 9 features and 'task 1' has 5; tasks must be over one vocabulary"
     ):
-        fs.MTSPML().fit([network, other])
+        fs.MTSPML.paper().fit([network, other])
     named = [make_network(0, vocabulary=list("abcdefghi")), make_network(1, vocabulary=list("abcdefghj"))]
     with pytest.raises(ValueError, match="have different vocabularies"):
-        fs.MTSPML().fit(named)
+        fs.MTSPML.paper().fit(named)
     counts = fs.Network(np.abs(network.features.toarray()), network.adjacency)
     weighted = fs.Weighting("l2").fit_transform(counts)
     with pytest.raises(ValueError, match="has been weighted already"):
-        fs.SPML(weighting="tfidf").fit(weighted)
+        fs.SPML.paper(weighting="tfidf").fit(weighted)
     with pytest.raises(ValueError, match="went through different weightings"):
-        fs.SPML().fit([counts, weighted])
+        fs.SPML.paper().fit([counts, weighted])
     with pytest.raises(ValueError, match="has not been fitted; call fit first"):
-        fs.SPML().objective(network)
+        fs.SPML.paper().objective(network)
     with pytest.raises(ValueError, match="it can continue with those only"):
-        fs.MTSPML(n_iters=2).fit(networks).resume(networks[:2])
+        fs.MTSPML.paper(n_iters=2).fit(networks).resume(networks[:2])
     for changed in ({"metric": "full"}, {"average": True}, {"metric": "factored"}):
         with pytest.raises(
             ValueError, match="metric, rank, average and the number of tasks cannot change when training continues"
         ):
-            fs.SPML(n_iters=2).fit(network).set_params(n_iters=4, **changed).resume(network)
+            fs.SPML.paper(n_iters=2).fit(network).set_params(n_iters=4, **changed).resume(network)
     with pytest.raises(ValueError, match="has done 2 iterations already, more than n_iters=1"):
-        fs.SPML(n_iters=2).fit(network).set_params(n_iters=1).resume(network)
+        fs.SPML.paper(n_iters=2).fit(network).set_params(n_iters=1).resume(network)
     with pytest.raises(ValueError, match="the model has 4 tasks, but 1 networks came"):
-        fs.MTSPML(n_iters=2).fit(networks).objective(network)
+        fs.MTSPML.paper(n_iters=2).fit(networks).objective(network)
     with pytest.raises(ValueError, match="n_triplets must be a positive integer or None"):
-        fs.SPML(n_iters=2).fit(network).objective(network, n_triplets=0)
+        fs.SPML.paper(n_iters=2).fit(network).objective(network, n_triplets=0)
 
 
 def test_a_metric_that_runs_away_is_stopped():
@@ -264,7 +269,7 @@ def test_a_metric_that_runs_away_is_stopped():
     with pytest.raises(
         FloatingPointError, match="metric is not finite after iteration .* raise reg or normalise the rows"
     ):
-        fs.SPML(reg=1e-300, n_iters=50).fit(huge)
+        fs.SPML.paper(reg=1e-300, n_iters=50).fit(huge)
 
 
 def test_a_full_metric_that_cannot_fit_is_refused(network, monkeypatch):
@@ -272,7 +277,7 @@ def test_a_full_metric_that_cannot_fit_is_refused(network, monkeypatch):
     with pytest.raises(
         MemoryError, match=r"a full metric of 9 features takes .* GB, but .* GB are free; use metric='diagonal'"
     ):
-        fs.SPML(metric="full").fit(network)
+        fs.SPML.paper(metric="full").fit(network)
 
 
 # ---- sharing from nothing to everything ----
@@ -282,7 +287,7 @@ def test_a_full_metric_that_cannot_fit_is_refused(network, monkeypatch):
 @pytest.mark.parametrize("prior", ["zero", "identity"])
 def test_an_infinite_common_reg_keeps_the_common_metric_at_its_prior_and_tasks_alone(networks, form, prior):
     params = {"common_reg": np.inf, "metric": form, "prior": prior, "n_iters": 40, "projection": 5, "step": 1e-9}
-    both, alone = fs.MTSPML(**params).fit(networks[:2]), fs.MTSPML(**params).fit(networks[0])
+    both, alone = fs.MTSPML.paper(**params).fit(networks[:2]), fs.MTSPML.paper(**params).fit(networks[0])
     expected = np.full(networks[0].n_features, {"zero": 0.0, "identity": 1.0}[prior])
     np.testing.assert_array_equal(without_factors(both.common_metric_), np.diag(expected))
     got, same = without_factors(both.task_metrics_[0]), without_factors(alone.task_metrics_[0])
@@ -294,8 +299,8 @@ def test_an_infinite_common_reg_keeps_the_common_metric_at_its_prior_and_tasks_a
 @pytest.mark.parametrize("average", [False, True])
 def test_an_infinite_task_reg_leaves_the_tasks_one_metric(networks, form, average):
     params = {"metric": form, "n_iters": 40, "projection": 5, "average": average}
-    model = fs.MTSPML(task_reg=np.inf, **params).fit(networks)
-    nearly = fs.MTSPML(task_reg=1e200, **params).fit(networks)
+    model = fs.MTSPML.paper(task_reg=np.inf, **params).fit(networks)
+    nearly = fs.MTSPML.paper(task_reg=1e200, **params).fit(networks)
     for q in range(len(networks)):
         np.testing.assert_array_equal(without_factors(model.metric(q)), without_factors(model.common_metric_))
     np.testing.assert_allclose(without_factors(model.common_metric_), without_factors(nearly.common_metric_))
@@ -307,13 +312,13 @@ def without_factors(metric):
 
 def test_regs_that_are_all_infinite_are_refused(networks):
     with pytest.raises(ValueError, match="both infinite, so nothing can be learned; make one finite"):
-        fs.MTSPML(common_reg=np.inf, task_reg=[1.0, np.inf]).fit(networks[:2])
+        fs.MTSPML.paper(common_reg=np.inf, task_reg=[1.0, np.inf]).fit(networks[:2])
     with pytest.raises(ValueError, match="reg must be a positive number, got inf"):
-        fs.SPML(reg=np.inf).fit(networks[0])
+        fs.SPML.paper(reg=np.inf).fit(networks[0])
 
 
 def test_ctrl_c_keeps_what_was_learned_and_resume_continues(networks):
-    model, expected = fs.SPML(n_iters=5000), fs.SPML(n_iters=5000).fit(networks)
+    model, expected = fs.SPML.paper(n_iters=5000), fs.SPML.paper(n_iters=5000).fit(networks)
 
     def interrupt(record):
         if record.iteration >= 200:

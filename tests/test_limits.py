@@ -178,7 +178,7 @@ def test_what_cannot_be_read_again_is_not_written(path):
 
 
 def test_a_text_of_gigabytes_is_refused(path):
-    fs.save_model(path, fs.SPML())
+    fs.save_model(path, fs.SPML.paper())
     with h5py.File(path, "r+") as file:
         parameters = np.array(b"{}", h5py.string_dtype("utf-8", 2**24 + 1))
         replace(file, "learner/parameters", data=parameters)

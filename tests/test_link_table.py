@@ -86,7 +86,7 @@ def test_whole_numbers_can_be_names():
 
 
 def test_a_model_predicts_for_a_task(networks):
-    model = fs.MTSPML(n_iters=30).fit(networks[:2])
+    model = fs.MTSPML.paper(n_iters=30).fit(networks[:2])
     rows = networks[1].features[[0, 3]]
     for q in (0, 1):
         got = fs.predict_links(model, networks[1], rows, task=q)

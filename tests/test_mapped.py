@@ -78,7 +78,7 @@ def test_a_network_with_everything_that_goes_wrong(tmp_path):
 
 def test_what_is_made_leaves_no_file_behind(both, tmp_path):
     train = both[1][0].split(0.3).train
-    fs.SPML(n_iters=3).fit(train)
+    fs.SPML.paper(n_iters=3).fit(train)
     assert os.listdir(tmp_path) == ["n.h5"]
     assert mapped.mapping_of(train.features.data).filename.startswith(str(tmp_path))  # not in some folder in memory
 
@@ -87,7 +87,7 @@ def test_what_is_made_leaves_no_file_behind(both, tmp_path):
 @pytest.mark.parametrize("weighting", [None, "tfidf"])
 def test_several_mapped_tasks_train_to_the_same_bits(both, weighting, n_threads):
     expected, got = (
-        fs.MTSPML(n_iters=50, batch_size=70, weighting=weighting, n_threads=n_threads).fit(networks)
+        fs.MTSPML.paper(n_iters=50, batch_size=70, weighting=weighting, n_threads=n_threads).fit(networks)
         for networks in both
     )
     assert np.array_equal(got.state_.totals, expected.state_.totals)
@@ -102,13 +102,16 @@ def test_mapped_tasks_over_the_same_nodes_share_their_rows(both):
 
 def test_mapped_and_other_networks_can_be_mixed(both):
     networks, in_file = both
-    got, expected = fs.SPML(n_iters=20).fit([networks[0], in_file[1]]), fs.SPML(n_iters=20).fit(networks[:2])
+    got, expected = (
+        fs.SPML.paper(n_iters=20).fit([networks[0], in_file[1]]),
+        fs.SPML.paper(n_iters=20).fit(networks[:2]),
+    )
     assert np.array_equal(got.state_.totals, expected.state_.totals)
 
 
 def test_a_full_metric_of_a_mapped_network_is_refused(both):
     with pytest.raises(ValueError, match="a full metric needs the attributes in memory.* without mapped=True"):
-        fs.SPML(metric="full").fit(both[1][0])
+        fs.SPML.paper(metric="full").fit(both[1][0])
 
 
 def test_a_full_disk_costs_a_sentence(both, monkeypatch):
@@ -140,7 +143,7 @@ def overwrite_in_place(path):
         lambda network: network.split(0.3).train,
         lambda network: network.undirected(),
         lambda network: fs.Weighting("tfidf").fit(network),
-        lambda network: fs.SPML(n_iters=3).fit(network),
+        lambda network: fs.SPML.paper(n_iters=3).fit(network),
         lambda network: fs.link_auc(fs.Metric.identity(70), network, [0, 1]),
     ],
     ids=["split", "undirected", "weighting", "fit", "link_auc"],
@@ -178,7 +181,7 @@ def test_a_mapping_closes_its_file(tmp_path):
 @pytest.mark.parametrize("candidates", [None, np.arange(0, 90, 2), [1, 2]])
 @pytest.mark.parametrize("weighting", [None, "tfidf"])
 def test_scanning_ranks_like_the_index_to_the_bit(both, weighting, candidates, n_threads):
-    model = fs.SPML(n_iters=60, weighting=weighting, prior="identity").fit(both[0][0])
+    model = fs.SPML.paper(n_iters=60, weighting=weighting, prior="identity").fit(both[0][0])
     expected, got = (
         fs.link_quality(model, networks[0], np.arange(80), candidates, k=3, n_threads=n_threads) for networks in both
     )
@@ -231,7 +234,7 @@ def test_a_scan_may_hold_few_queries(both, monkeypatch):
 
 
 def test_a_weighting_that_the_metric_does_not_expect_is_refused(both):
-    model = fs.SPML(n_iters=5, weighting="tfidf").fit(both[0][0])
+    model = fs.SPML.paper(n_iters=5, weighting="tfidf").fit(both[0][0])
     with pytest.raises(ValueError, match="has been weighted .* weights plain counts itself"):
         fs.link_auc(model, fs.Weighting("l2").fit_transform(both[1][0]), [0])
 

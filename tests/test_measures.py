@@ -108,8 +108,8 @@ def test_all_methods_rank_hidden_nodes():
     training = [split.train for split in splits]
     for method in (
         baselines.Euclid(), baselines.Euclid("l1"), baselines.CosineTfidf(), baselines.Popularity(),
-        baselines.SingleTaskSPML(weighting="tfidf", n_iters=50), fs.SPML(weighting="tfidf", n_iters=50),
-        fs.MTSPML(weighting="tfidf", n_iters=50),
+        baselines.SingleTaskSPML(weighting="tfidf", n_iters=50), fs.SPML.paper(weighting="tfidf", n_iters=50),
+        fs.MTSPML.paper(weighting="tfidf", n_iters=50),
     ):  # fmt: skip
         method.fit(training)
         for split in splits:
@@ -252,7 +252,7 @@ def trained():
     networks = fs.synthetic_networks(n_tasks=2, n_nodes=60, n_features=40, words_per_node=8, links_per_node=4)
     networks = [network.replace(nodes=np.array([f"n{i}" for i in range(60)]), named_nodes=True) for network in networks]
     splits = fs.split_networks(networks)
-    model = fs.MTSPML(n_iters=20).fit([split.train for split in splits])
+    model = fs.MTSPML.paper(n_iters=20).fit([split.train for split in splits])
     model.hidden_nodes_, model.n_nodes_ = [split.test_nodes for split in splits], [60, 60]
     return model, networks
 

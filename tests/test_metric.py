@@ -329,7 +329,7 @@ def test_mistakes_cost_a_sentence(act, sentence):
 def test_learned_metrics_are_psd():
     network = make_network(2)
     for form in ("diagonal", "full"):
-        assert fs.SPML(metric=form, n_iters=50).fit(network).metric_.is_psd
+        assert fs.SPML.paper(metric=form, n_iters=50).fit(network).metric_.is_psd
 
 
 def test_factors_hold_numbers():

@@ -71,9 +71,9 @@ def assert_same_model(got, expected):
 
 
 LEARNERS = {
-    "spml": lambda **params: fs.SPML(reg=0.03, **params),
-    "mtspml each": lambda **params: fs.MTSPML(task_reg=[0.1, 0.2, 0.3, 0.05], **params),
-    "mtspml combined": lambda **params: fs.MTSPML(project="combined", common_reg=0.02, **params),
+    "spml": lambda **params: fs.SPML.paper(reg=0.03, **params),
+    "mtspml each": lambda **params: fs.MTSPML.paper(task_reg=[0.1, 0.2, 0.3, 0.05], **params),
+    "mtspml combined": lambda **params: fs.MTSPML.paper(project="combined", common_reg=0.02, **params),
 }
 
 
@@ -109,7 +109,7 @@ def test_a_model_that_weights_keeps_its_weighting_and_vocabulary(path, kind):
 
 def test_a_model_of_weighted_networks_keeps_theirs(path):
     network = weighted_network()
-    model = fs.SPML(n_iters=20).fit(network)
+    model = fs.SPML.paper(n_iters=20).fit(network)
     fs.save_model(path, model)
     got = fs.load_model(path)
     assert_same_model(got, model)
@@ -130,7 +130,7 @@ PARAMETERS = [
 
 @pytest.mark.parametrize("params", PARAMETERS, ids=str)
 def test_parameters_of_an_unfitted_model(path, params):
-    expected = fs.SPML(**params)
+    expected = fs.SPML.paper(**params)
     fs.save_model(path, expected)
     got = fs.load_model(path)
     assert type(got) is fs.SPML
@@ -140,19 +140,19 @@ def test_parameters_of_an_unfitted_model(path, params):
 
 @pytest.mark.parametrize("task_reg", [[1, 0.1], (0.1, np.float32(0.1)), np.array([0.1, 0.3]), np.float16([1])], ids=str)
 def test_task_reg_keeps_its_type(path, task_reg):
-    fs.save_model(path, fs.MTSPML(task_reg=task_reg))
+    fs.save_model(path, fs.MTSPML.paper(task_reg=task_reg))
     assert repr(fs.load_model(path).task_reg) == repr(task_reg)
 
 
 def test_a_parameter_that_cannot_be_saved(path):
     for value, kind in [({"a": 1}, "dict"), (np.array([{}]), "ndarray"), (np.longdouble(1), "longdouble")]:
         with pytest.raises(TypeError, match=f"parameter reg is a {kind}, which cannot be saved"):
-            fs.save_model(path, fs.SPML(reg=value))
+            fs.save_model(path, fs.SPML.paper(reg=value))
     assert not path.exists()
 
 
 def test_hidden_nodes_and_numbers_of_nodes_are_kept(path, networks):
-    model = fs.MTSPML(n_iters=5).fit(networks)
+    model = fs.MTSPML.paper(n_iters=5).fit(networks)
     model.hidden_nodes_ = [np.array([3, 1]), np.array([], dtype=np.int64), np.arange(4), np.array([2])]
     model.n_nodes_ = [12, 14, 16, 18]
     fs.save_model(path, model)
@@ -161,7 +161,7 @@ def test_hidden_nodes_and_numbers_of_nodes_are_kept(path, networks):
     assert all(type(size) is int for size in got.n_nodes_)
     for one, other in zip(got.hidden_nodes_, model.hidden_nodes_, strict=True):
         assert_same_array(one, other)
-    fs.save_model(path, fs.SPML(), overwrite=True)
+    fs.save_model(path, fs.SPML.paper(), overwrite=True)
     assert not hasattr(fs.load_model(path), "hidden_nodes_")
 
 
@@ -174,7 +174,7 @@ METRICS = {
     "weighted": lambda: fs.Metric.identity(9, weighting=weighted_network().weighting, takes_counts=True),
     "unfitted weighting": lambda: fs.Metric.identity(9, weighting=fs.Weighting("l1")),
     "unfitted tfidf": lambda: fs.Metric.identity(9, weighting=fs.Weighting("tfidf", min_df=2)),
-    "block": lambda: fs.SPML(metric="full", prior="identity", n_iters=9).fit(make_network()).metric_,
+    "block": lambda: fs.SPML.paper(metric="full", prior="identity", n_iters=9).fit(make_network()).metric_,
     "numbered words": lambda: fs.Metric.identity(3, vocabulary=np.array([7, 5, 3], dtype=np.uint16)),
     "by similarity": lambda: fs.Metric.identity(3, score="similarity"),
     "full by similarity": lambda: fs.Metric.full(np.eye(3), score="similarity"),
@@ -237,7 +237,7 @@ def test_factored_metrics_whose_parts_do_not_fit_are_refused(tmp_path, place, va
 
 
 def test_loading_computes_nothing_anew(path, networks, monkeypatch):
-    model = fs.MTSPML(metric="full", project="combined", n_iters=9).fit(networks)
+    model = fs.MTSPML.paper(metric="full", project="combined", n_iters=9).fit(networks)
     fs.save_model(path, model)
 
     def fail(*_):
@@ -255,13 +255,13 @@ def test_save_model_wants_a_model(path, value):
 
 
 def test_a_model_is_not_saved_with_a_form_that_it_does_not_have(path, network):
-    model = fs.SPML(n_iters=5).fit(network).set_params(metric="full")
+    model = fs.SPML.paper(n_iters=5).fit(network).set_params(metric="full")
     with pytest.raises(ValueError, match="the model was not fitted with metric='full'; set that back"):
         fs.save_model(path, model)
 
 
 def test_a_model_is_not_saved_in_the_middle_of_a_fit(path, network):
-    model = fs.SPML(n_iters=5)
+    model = fs.SPML.paper(n_iters=5)
     with pytest.raises(ValueError, match=r"as in the middle of a fit .* let progress return True and save then"):
         model.fit(network, progress=lambda _: fs.save_model(path, model))
     assert not path.exists()
@@ -298,7 +298,7 @@ def texts(text):
 def test_models_whose_parts_do_not_fit_are_refused(tmp_path, network, form, place, value, match):
     """All checksums are right: training would go on beyond the end of an array."""
     path = tmp_path / "m.h5"
-    fs.save_model(path, fs.SPML(metric=form, n_iters=5).fit(network))
+    fs.save_model(path, fs.SPML.paper(metric=form, n_iters=5).fit(network))
     with h5py.File(path, "r+") as file:
         if f"learner/{place}" in file:
             del file[f"learner/{place}"]
@@ -309,7 +309,7 @@ def test_models_whose_parts_do_not_fit_are_refused(tmp_path, network, form, plac
 
 
 def test_a_model_file_holds_no_pickle_and_says_who_wrote_it(path, network):
-    fs.save_model(path, fs.SPML(n_iters=5).fit(network))
+    fs.save_model(path, fs.SPML.paper(n_iters=5).fit(network))
     with h5py.File(path) as file:
         assert file.attrs["format"].decode() == "fastspml-model"
         assert file.attrs["fastspml_version"].decode() == fs.__version__
@@ -334,7 +334,7 @@ def change_model(path, place, value):
 @pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
 def test_weights_of_words_must_be_finite(path, value):
     counts = np.random.default_rng(0).poisson(0.7, size=(14, 9))
-    fs.save_model(path, fs.SPML(weighting="tfidf", n_iters=5).fit(fs.Network(counts, make_network().adjacency)))
+    fs.save_model(path, fs.SPML.paper(weighting="tfidf", n_iters=5).fit(fs.Network(counts, make_network().adjacency)))
     change_model(path, "learner/weighting/idf", np.full(9, value))
     with pytest.raises(ValueError, match="weighting of nets.h5 has weights of words that are negative or not finite"):
         fs.load_model(path)
@@ -343,7 +343,7 @@ def test_weights_of_words_must_be_finite(path, value):
 @pytest.mark.parametrize("part", ["totals", "moments", "harmonic", "factor_totals", "squares"])
 @pytest.mark.parametrize("value", [np.nan, -np.inf])
 def test_sums_must_be_finite(path, network, part, value):
-    fs.save_model(path, fs.SPML(metric="factored", rank=2, average=True, n_iters=5).fit(network))
+    fs.save_model(path, fs.SPML.paper(metric="factored", rank=2, average=True, n_iters=5).fit(network))
     with h5py.File(path) as file:
         values = file[f"learner/state/{part}"][()]
     change_model(path, f"learner/state/{part}", np.full_like(values, value)[()])
@@ -352,7 +352,7 @@ def test_sums_must_be_finite(path, network, part, value):
 
 
 def test_a_model_with_totals_that_are_not_finite_is_not_saved(path, network):
-    model = fs.SPML(n_iters=5).fit(network)
+    model = fs.SPML.paper(n_iters=5).fit(network)
     model.state_.sums.totals[3] = np.inf
     with pytest.raises(ValueError, match="the totals are not finite; fit the model again"):
         fs.save_model(path, model)
@@ -368,14 +368,14 @@ def test_a_model_without_tasks_is_refused(path, network, kind):
 
 @pytest.mark.parametrize("counter", ["judged", "violated", "words", "entries"])
 def test_a_model_without_a_counter_is_refused(path, network, counter):
-    fs.save_model(path, fs.SPML(n_iters=5).fit(network))
+    fs.save_model(path, fs.SPML.paper(n_iters=5).fit(network))
     change_model(path, f"learner/state/work/{counter}", None)
     with pytest.raises(ValueError, match=f"nets.h5 has no learner/state/work/{counter}; it is damaged"):
         fs.load_model(path)
 
 
 def test_a_negative_counter_is_refused(path, network):
-    fs.save_model(path, fs.SPML(n_iters=5).fit(network))
+    fs.save_model(path, fs.SPML.paper(n_iters=5).fit(network))
     change_model(path, "learner/state/work/violated", -1)
     with pytest.raises(ValueError, match="the state of nets.h5 cannot be used"):
         fs.load_model(path)
@@ -400,7 +400,7 @@ def test_a_negative_counter_is_refused(path, network):
 )
 @pytest.mark.parametrize("fitted", [False, True])
 def test_parameters_are_checked(path, network, parameters, match, fitted):
-    model = fs.SPML(n_iters=5)
+    model = fs.SPML.paper(n_iters=5)
     fs.save_model(path, model.fit(network) if fitted else model)
     change_model(path, "learner/parameters", texts(json.dumps(parameters).encode()))
     with pytest.raises(ValueError, match=f"parameters of nets.h5 cannot be used: {match}") as caught:
@@ -409,7 +409,7 @@ def test_parameters_are_checked(path, network, parameters, match, fitted):
 
 
 def test_integers_beyond_int64_are_refused(path, networks):
-    model = fs.MTSPML(n_iters=5).fit(networks)
+    model = fs.MTSPML.paper(n_iters=5).fit(networks)
     model.hidden_nodes_ = [np.array([1])] * 4
     fs.save_model(path, model)
     change_model(path, "learner/hidden_nodes/002", np.array([2**64 - 1], dtype=np.uint64))

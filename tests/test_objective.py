@@ -47,7 +47,7 @@ def test_the_objective_of_a_model_draws_by_its_seed(network):
     """It is the regulariser and the mean over the triplets that its own seed draws."""
     values = {}
     for seed in (5, 6):
-        model = fs.SPML(n_iters=30, seed=seed).fit(network)
+        model = fs.SPML.paper(n_iters=30, seed=seed).fit(network)
         values[seed] = model.objective(network, n_triplets=40) - model.regulariser()
         assert values[seed] == pytest.approx(mean_hinge(model.metric_, [network], model.margin, seed, n_triplets=40))
         assert values[seed] != pytest.approx(mean_hinge(model.metric_, [network], model.margin, 7, n_triplets=40))

@@ -65,7 +65,7 @@ def test_arrays_are_contiguous_and_aligned(path):
 
 def test_a_mapped_network_trains_to_the_same_bits(path, network):
     fs.write_networks(path, network)
-    got, expected = (fs.SPML(n_iters=30).fit(fs.read_networks(path, mapped=m)) for m in (True, False))
+    got, expected = (fs.SPML.paper(n_iters=30).fit(fs.read_networks(path, mapped=m)) for m in (True, False))
     assert_same_array(got.metric_.weights, expected.metric_.weights)
 
 
@@ -214,7 +214,7 @@ def test_damage_anywhere_is_noticed_or_harmless(tmp_path):
     nets.append(nets[0].replace(name="other"))
     fs.write_networks(tmp_path / "plain.h5", nets)
     fs.write_networks(tmp_path / "small.h5", nets[:1], compress=True)
-    fs.save_model(tmp_path / "model.h5", fs.MTSPML(metric="full", n_iters=5, average=True).fit(nets))
+    fs.save_model(tmp_path / "model.h5", fs.MTSPML.paper(metric="full", n_iters=5, average=True).fit(nets))
     trials = ["plain.h5", "80", "small.h5", "50", "model.h5", "50"]
     done = run_python(FUZZ, *trials, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -280,7 +280,7 @@ def test_a_file_without_permission(path, monkeypatch):
 
 def test_networks_and_models_are_told_apart(tmp_path):
     fs.write_networks(tmp_path / "n.h5", make_network())
-    fs.save_model(tmp_path / "m.h5", fs.SPML())
+    fs.save_model(tmp_path / "m.h5", fs.SPML.paper())
     with pytest.raises(ValueError, match="m.h5 holds a model; read it with fs.load_model"):
         fs.read_networks(tmp_path / "m.h5")
     with pytest.raises(ValueError, match="n.h5 holds networks; read them with fs.read_networks"):
@@ -289,7 +289,7 @@ def test_networks_and_models_are_told_apart(tmp_path):
 
 def test_a_newer_format_asks_for_an_upgrade(tmp_path):
     fs.write_networks(tmp_path / "cora.h5", make_network())
-    fs.save_model(tmp_path / "model.h5", fs.SPML())
+    fs.save_model(tmp_path / "model.h5", fs.SPML.paper())
     for name, read in [("cora.h5", fs.read_networks), ("model.h5", fs.load_model)]:
         with h5py.File(tmp_path / name, "r+") as file:
             assert file.attrs["format_version"] == 1

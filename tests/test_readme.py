@@ -35,7 +35,7 @@ def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
         "new_counts": first.features[:3],
     }
     code = re.search(r"```python\n(.*?)```", README.read_text(), re.DOTALL)[1]
-    exec(code.replace("SPML()", "SPML(n_iters=160)"), names)  # few iterations, to be quick
+    exec(code.replace("SPML.paper()", "SPML.paper(n_iters=160)"), names)  # few iterations, to be quick
     assert names["found"].shape == (3, 10)
     printed = capsys.readouterr().out
     assert "auc" in printed

@@ -92,7 +92,7 @@ def networks():
 
 @pytest.fixture(scope="module")
 def model(networks):
-    return trained(fs.MTSPML(weighting="tfidf", n_iters=300, common_reg=1e-2, task_reg=1e-2), networks)
+    return trained(fs.MTSPML.paper(weighting="tfidf", n_iters=300, common_reg=1e-2, task_reg=1e-2), networks)
 
 
 def test_the_title_names_the_data_set(networks, model, run_folder, capsys):
@@ -103,7 +103,7 @@ def test_the_title_names_the_data_set(networks, model, run_folder, capsys):
     assert title(facts(model, networks, {"networks": "/data/debian.h5"})) == "MT-SPML on debian, 2 tasks"
     named = {"data_set": "Debian packages"}
     assert title(facts(model, networks, {"networks": "x.h5"}, about=named)) == "MT-SPML on Debian packages, 2 tasks"
-    single = trained(fs.SPML(n_iters=20, metric="factored"), networks[:1])
+    single = trained(fs.SPML.paper(n_iters=20, metric="factored"), networks[:1])
     assert title(facts(single, networks[:1])) == "Factored SPML on red"
     capsys.readouterr()
     assert main(["report", str(run_folder), "--json"]) == 0
@@ -151,7 +151,7 @@ def test_a_paired_difference_by_hand():
 
 
 def test_the_results_of_a_model_do_not_replace_those_of_another_form(networks):
-    model = trained(fs.MTSPML(n_iters=50, metric="factored"), networks)
+    model = trained(fs.MTSPML.paper(n_iters=50, metric="factored"), networks)
     results = {"methods": [{"method": "MT-SPML", "auc": [0.25, 0.75], "difference": 0.1, "difference_error": 0.02}]}
     rows = facts(model, networks, results=results)["methods"]
     assert [row["method"] for row in rows] == ["MT-SPML", "MT-SPML, factored"]
@@ -172,7 +172,7 @@ def test_hidden_nodes_are_mentioned_where_there_are_some(networks, model):
 
 def test_charts_have_few_lines_with_their_names_inside():
     nets = fs.synthetic_networks(n_tasks=7, n_nodes=40, n_features=40, words_per_node=5, links_per_node=3)
-    known = facts(trained(fs.MTSPML(n_iters=20), nets), nets)
+    known = facts(trained(fs.MTSPML.paper(n_iters=20), nets), nets)
     roc, convergence = re.findall(r'<svg [^>]*aria-label="(?:Mean ROC|Share of).*?</svg>', render(known), re.DOTALL)
     assert roc.count("<polyline") == 3
     ranked = sorted(known["tasks"], key=lambda task: task["auc"])
@@ -273,7 +273,9 @@ def test_the_page_shows_the_facts(networks, model):
 def test_every_kind_of_model(kind, form, n_tasks):
     """Real-valued attributes without names, of which tf-idf cannot be made; an empty row, an isolated node."""
     nets = [make_network(seed, n_nodes=14 + 2 * seed) for seed in range(n_tasks)]
-    model = trained(kind(metric=form, n_iters=50, reg=0.1) if kind is fs.SPML else kind(metric=form, n_iters=50), nets)
+    model = trained(
+        kind.paper(metric=form, n_iters=50, reg=0.1) if kind is fs.SPML else kind.paper(metric=form, n_iters=50), nets
+    )
     known = facts(model, nets)
     text = " ".join(check_page(render(known)).text)
     name = "MT-SPML" if kind is fs.MTSPML else "U-SPML" if n_tasks > 1 else "SPML"
@@ -285,7 +287,7 @@ def test_every_kind_of_model(kind, form, n_tasks):
 
 
 def test_a_factored_model_shows_similar_words_and_pairs(networks):
-    model = trained(fs.MTSPML(weighting="tfidf", metric="factored", step=0.05, n_iters=300, rank=4), networks)
+    model = trained(fs.MTSPML.paper(weighting="tfidf", metric="factored", step=0.05, n_iters=300, rank=4), networks)
     known = facts(model, networks)
     text = " ".join(check_page(render(known)).text)
     assert "Words that the model treats as similar" in text
@@ -307,7 +309,7 @@ def test_a_diagonal_model_shows_no_similar_words(networks, model):
 
 
 def test_without_hidden_nodes_the_page_says_why(networks):
-    model = fs.SPML(n_iters=20).fit(networks)
+    model = fs.SPML.paper(n_iters=20).fit(networks)
     for trained_model in (model, model.metric_):
         known = facts(trained_model, networks)
         text = " ".join(check_page(render(known)).text)
@@ -340,7 +342,7 @@ def test_tasks_without_a_scored_node_and_nodes_without_words(networks, model):
 def test_a_task_that_hides_nothing_and_networks_weighted_before(networks):
     """Baselines take counts; a task all of whose nodes are trained on elsewhere hides none."""
     weighted = fs.Weighting("tfidf").fit_transform(networks)
-    model = trained(fs.SPML(n_iters=50), weighted)
+    model = trained(fs.SPML.paper(n_iters=50), weighted)
     model.hidden_nodes_[1] = np.zeros(0, dtype=np.int64)
     known = facts(model, weighted)
     assert [row["method"] for row in known["methods"]] == ["popularity", "U-SPML"]
@@ -356,7 +358,7 @@ def test_hostile_names_are_only_text(networks, tmp_path):
         )
         for q, net in enumerate(networks)
     ]  # fmt: skip
-    model = trained(fs.MTSPML(n_iters=100), nets)
+    model = trained(fs.MTSPML.paper(n_iters=100), nets)
     results = {"tasks": [net.name for net in nets], "methods": [{"method": HOSTILE, "auc": [0.5, 0.25]}]}
     known = write_report(tmp_path / "page.html", model, nets, {HOSTILE: HOSTILE}, results, {"versions": {"a": HOSTILE}})
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -371,7 +373,7 @@ def test_hostile_names_are_only_text(networks, tmp_path):
 
 def test_many_tasks_still_fit():
     nets = fs.synthetic_networks(n_tasks=23, n_nodes=30, n_features=40, words_per_node=5, links_per_node=3)
-    page = render(facts(trained(fs.MTSPML(n_iters=20), nets), nets))
+    page = render(facts(trained(fs.MTSPML.paper(n_iters=20), nets), nets))
     check_page(page)
     assert page.count('aria-label="Hidden nodes by AUC') == 2
     assert "mean of tasks" in page
@@ -504,7 +506,7 @@ def test_in_a_browser(networks, tmp_path, scheme, paper):
     nets = [
         net.replace(name=f"{net.name}-{long}", nodes=np.array([f"{n}{long}" for n in net.nodes])) for net in networks
     ]
-    write_report(tmp_path / "report.html", trained(fs.MTSPML(weighting="tfidf", n_iters=300), nets), nets)
+    write_report(tmp_path / "report.html", trained(fs.MTSPML.paper(weighting="tfidf", n_iters=300), nets), nets)
     (tmp_path / "look.html").write_text(LOOKER)
     asked = []
 

@@ -13,12 +13,12 @@ from fastspml.selection import (
     Trial,
     hidden_links,
     recommended_grid,
-    suitable_weightings,
 )
 from fastspml.selection.cross_validation import _choose
 from fastspml.selection.grids import all_settings, is_allowed
 from fastspml.splits import fold_networks
 from fastspml.training.estimator import Estimator
+from fastspml.weighting import suitable_weightings
 from tests.conftest import make_network
 
 # Fits of these tests are short, and most do not beat the cosine.
@@ -76,11 +76,16 @@ def test_anchors_are_never_hidden_and_not_counted():
 
 def test_a_trial_is_a_fit_without_the_fold_judged_on_the_fold(tasks):
     selection = fs.select(
-        fs.MTSPML(weighting="tfidf"), tasks, {"task_reg": [0.1], "n_iters": [30]}, n_folds=3, seed=4, scoring="auc"
+        fs.MTSPML.paper(weighting="tfidf"),
+        tasks,
+        {"task_reg": [0.1], "n_iters": [30]},
+        n_folds=3,
+        seed=4,
+        scoring="auc",
     )
     expected = []
     for fold in fold_networks(tasks, 3, seed=4):
-        model = fs.MTSPML(weighting="tfidf", task_reg=0.1, n_iters=30).fit([split.train for split in fold])
+        model = fs.MTSPML.paper(weighting="tfidf", task_reg=0.1, n_iters=30).fit([split.train for split in fold])
         expected.append(np.mean([np.nanmean(fs.link_auc(model, split.network, split.test_nodes)) for split in fold]))
     (trial,) = selection.trials_
     assert trial.fold_aucs == pytest.approx(expected, abs=1e-12)
@@ -89,13 +94,13 @@ def test_a_trial_is_a_fit_without_the_fold_judged_on_the_fold(tasks):
 
 
 def test_everything_is_tried_and_the_best_is_fitted_on_all_nodes(tasks):
-    selection = fs.select(fs.SPML(prior="identity", weighting="tfidf"), tasks, GRID, n_folds=3)
+    selection = fs.select(fs.SPML.paper(prior="identity", weighting="tfidf"), tasks, GRID, n_folds=3)
     assert len(selection.trials_) == 12
     scores = [trial.score for trial in selection.trials_]
     assert scores == sorted(scores, reverse=True)
     assert selection.best_score_ == scores[0]
     assert selection.best_params_ == selection.trials_[0].params
-    again = fs.SPML(prior="identity", weighting="tfidf").set_params(**selection.best_params_).fit(tasks)
+    again = fs.SPML.paper(prior="identity", weighting="tfidf").set_params(**selection.best_params_).fit(tasks)
     assert np.array_equal(selection.best_estimator_.metric_.weights, again.metric_.weights)
     assert selection.is_complete_
     best = selection.trials_[0]
@@ -119,28 +124,30 @@ def test_a_setting_and_fold_costs_one_fit_and_nothing_is_prepared_twice(tasks, m
             return original(self, *arguments, **keywords)
 
         monkeypatch.setattr(Estimator, name, counted)
-    fs.select(fs.SPML(weighting="tfidf"), tasks, GRID, n_folds=3, n_threads=2)
+    fs.select(fs.SPML.paper(weighting="tfidf"), tasks, GRID, n_folds=3, n_threads=2)
     n_settings = 6  # numbers of iterations cost nothing
     assert counts == {"stages": n_settings * 3 + 1, "prepare": 3 + 1}
 
 
 def test_threads_do_not_change_the_result(tasks):
-    one, three = (fs.select(fs.SPML(weighting="l2"), tasks, GRID, n_folds=3, n_threads=n) for n in (1, 3))
+    one, three = (fs.select(fs.SPML.paper(weighting="l2"), tasks, GRID, n_folds=3, n_threads=n) for n in (1, 3))
     assert rows(one) == rows(three)
     assert np.array_equal(one.best_estimator_.metric_.weights, three.best_estimator_.metric_.weights)
 
 
 def test_numbers_of_iterations_are_looked_at_by_default(tasks):
-    selection = fs.select(fs.SPML(n_iters=128, weighting="tfidf"), tasks, {"reg": [0.1]}, n_folds=2)
+    selection = fs.select(fs.SPML.paper(n_iters=128, weighting="tfidf"), tasks, {"reg": [0.1]}, n_folds=2)
     assert sorted(trial.params["n_iters"] for trial in selection.trials_) == [2, 8, 32, 64, 128]
 
 
-@pytest.mark.parametrize(("estimator", "n_settings"), [(fs.SPML(n_iters=64), 58), (fs.MTSPML(n_iters=64), 72)])
+@pytest.mark.parametrize(
+    ("estimator", "n_settings"), [(fs.SPML.paper(n_iters=64), 58), (fs.MTSPML.paper(n_iters=64), 72)]
+)
 def test_the_default_grid_is_tried_by_halving(tasks, estimator, n_settings):
     """Settings of one step compete: the best quarter of them is fitted for four times the iterations."""
     grids = recommended_grid(estimator, tasks)
     settings = all_settings(estimator, grids, None, 0)
-    if "prior" in fs.MTSPML().get_params() and isinstance(estimator, fs.MTSPML):
+    if "prior" in fs.MTSPML.paper().get_params() and isinstance(estimator, fs.MTSPML):
         n_settings = 96  # with both ends of sharing
     assert len(settings) == n_settings
     steps = [setting.get("step") for setting in settings]
@@ -151,7 +158,7 @@ def test_the_default_grid_is_tried_by_halving(tasks, estimator, n_settings):
     assert n_looks == expected
 
 
-@pytest.mark.parametrize("estimator", [fs.SPML(), fs.MTSPML()])
+@pytest.mark.parametrize("estimator", [fs.SPML.paper(), fs.MTSPML.paper()])
 def test_the_default_grid_costs_no_more_full_fits_than_stated(tasks, estimator):
     settings = all_settings(estimator, recommended_grid(estimator, tasks), None, 0)
     steps = [setting.get("step") for setting in settings]
@@ -163,19 +170,19 @@ def test_the_default_grid_costs_no_more_full_fits_than_stated(tasks, estimator):
 
 
 def test_the_default_grids_hold_the_recipe_and_its_ends(tasks):
-    spml = recommended_grid(fs.SPML(), tasks)
+    spml = recommended_grid(fs.SPML.paper(), tasks)
     assert {(*grid["metric"], *grid["prior"]) for grid in spml} == {
         ("diagonal", "identity"), ("diagonal", "zero"), ("factored", "identity")
     }  # fmt: skip
     assert all(grid["score"] == ["distance", "similarity"] for grid in spml)
     assert [grid["weighting"] for grid in spml] == [["tfidf"]] * 3 + [["l2"]] * 2
-    mtspml = recommended_grid(fs.MTSPML(), tasks)
+    mtspml = recommended_grid(fs.MTSPML.paper(), tasks)
     assert all(grid["project"] == ["combined"] for grid in mtspml)
     regs = {(reg, name) for grid in mtspml for name in ("common_reg", "task_reg") for reg in grid[name]}
-    assert ((np.inf, "common_reg") in regs) == is_allowed(fs.MTSPML(), {"common_reg": np.inf})
-    assert ((np.inf, "task_reg") in regs) == is_allowed(fs.MTSPML(), {"task_reg": np.inf})
+    assert ((np.inf, "common_reg") in regs) == is_allowed(fs.MTSPML.paper(), {"common_reg": np.inf})
+    assert ((np.inf, "task_reg") in regs) == is_allowed(fs.MTSPML.paper(), {"task_reg": np.inf})
     assert any("zero" in grid.get("prior", ()) for grid in mtspml) == is_allowed(
-        fs.MTSPML(), {"prior": "zero", "common_reg": np.inf}
+        fs.MTSPML.paper(), {"prior": "zero", "common_reg": np.inf}
     )
 
 
@@ -184,8 +191,8 @@ def test_halving_keeps_the_best_of_every_step(tasks):
     grid = {"weighting": ["tfidf"], "metric": ["factored"], "rank": [2], "margin": [0.1, 0.3, 1.0, 3.0, 9.0],
             "step": [0.001, 0.1], "n_iters": [4, 16, 64]}  # fmt: skip
     records = []
-    whole = fs.select(fs.SPML(), tasks, grid, n_folds=2, halving=False)
-    got = fs.select(fs.SPML(), tasks, grid, n_folds=2, halving=True, progress=records.append)
+    whole = fs.select(fs.SPML.paper(), tasks, grid, n_folds=2, halving=False)
+    got = fs.select(fs.SPML.paper(), tasks, grid, n_folds=2, halving=True, progress=records.append)
     everything = {str(sorted(trial.params.items())): trial.fold_aucs for trial in whole.trials_}
     for trial in got.trials_:
         assert everything[str(sorted(trial.params.items()))] == trial.fold_aucs
@@ -199,19 +206,19 @@ def test_halving_keeps_the_best_of_every_step(tasks):
         assert best[next(iter(kept[64]))] == max(best.values())
     assert got.is_complete_
     assert records[-1].n_done == records[-1].n_fits == 2 * 2 * (5 + 2 + 1)
-    assert rows(got) == rows(fs.select(fs.SPML(), tasks, grid, n_folds=2, halving=True, n_threads=1))
+    assert rows(got) == rows(fs.select(fs.SPML.paper(), tasks, grid, n_folds=2, halving=True, n_threads=1))
 
 
 def test_halving_stops_between_rungs(tasks):
     grid = {"weighting": ["tfidf"], "reg": [0.1, 0.01, 1e-3, 1e-4], "n_iters": [4, 16, 64]}
-    got = fs.select(fs.SPML(), tasks, grid, n_folds=2, halving=True, progress=lambda record: record.n_done >= 8)
+    got = fs.select(fs.SPML.paper(), tasks, grid, n_folds=2, halving=True, progress=lambda record: record.n_done >= 8)
     assert not got.is_complete_
     assert len(got.trials_) == 4
     assert {trial.params["n_iters"] for trial in got.trials_} == {4}
 
 
 def test_the_estimator_given_is_not_changed(tasks):
-    estimator = fs.SPML(weighting="tfidf")
+    estimator = fs.SPML.paper(weighting="tfidf")
     before = estimator.get_params()
     fs.select(estimator, tasks, GRID, n_folds=2)
     assert estimator.get_params() == before
@@ -235,7 +242,7 @@ def test_anchors_links_to_hidden_nodes_are_ranked():
     links[0, 1 : 1 + n_members] = 1
     circle = fs.Network(words, links, name="circle", nodes=[f"p{i}" for i in range(len(words))])
     selection = fs.select(
-        fs.SPML(prior="identity", n_iters=300, reg=0.01),
+        fs.SPML.paper(prior="identity", n_iters=300, reg=0.01),
         [circle],
         {"margin": [1.0]},
         n_folds=3,
@@ -251,7 +258,7 @@ def test_folds_that_hold_all_links_are_left_out(tasks):
     links[[0, 1, 1, 2], [1, 0, 2, 1]] = 1
     network = fs.Network(np.eye(12) + 1, links)
     with pytest.warns(UserWarning, match="[123] of 6 folds hold all links of a task"):
-        selection = fs.select(fs.SPML(), network, {"reg": [0.1], "n_iters": [5]}, n_folds=6)
+        selection = fs.select(fs.SPML.paper(), network, {"reg": [0.1], "n_iters": [5]}, n_folds=6)
     assert 3 <= len(selection.trials_[0].fold_aucs) <= 5
 
 
@@ -268,7 +275,7 @@ def fold_means(model, splits, name="auc"):
     [("auc", "auc"), ("average_precision",) * 2, ("mrr", "reciprocal_rank"), ("hits@10", "hits")],
 )
 def test_the_score_is_the_measure_named(tasks, scoring, measure):
-    selection = fs.select(fs.SPML(weighting="l2"), tasks, GRID, n_folds=3, scoring=scoring)
+    selection = fs.select(fs.SPML.paper(weighting="l2"), tasks, GRID, n_folds=3, scoring=scoring)
     assert selection.scoring_ == scoring
     scores = [trial.score for trial in selection.trials_]
     assert scores == sorted(scores, reverse=True)
@@ -278,10 +285,12 @@ def test_the_score_is_the_measure_named(tasks, scoring, measure):
 
 
 def test_trials_keep_all_measures_of_every_fold(tasks):
-    selection = fs.select(fs.SPML(weighting="l2"), tasks, {"margin": [0.5], "n_iters": [30]}, n_folds=3)
+    selection = fs.select(fs.SPML.paper(weighting="l2"), tasks, {"margin": [0.5], "n_iters": [30]}, n_folds=3)
     (trial,) = selection.trials_
     folds = fold_networks(tasks, 3)
-    models = [fs.SPML(weighting="l2", margin=0.5, n_iters=30).fit([split.train for split in fold]) for fold in folds]
+    models = [
+        fs.SPML.paper(weighting="l2", margin=0.5, n_iters=30).fit([split.train for split in fold]) for fold in folds
+    ]
     names = fs.link_quality(models[0], tasks[0], [0]).means()
     assert list(trial.measures) == list(names)
     for name in names:
@@ -292,16 +301,18 @@ def test_trials_keep_all_measures_of_every_fold(tasks):
 
 def test_k_is_that_of_the_scoring(tasks):
     grid = {"margin": [0.5], "n_iters": [30]}
-    three, thirty = (fs.select(fs.SPML(), tasks, grid, n_folds=2, scoring=f"hits@{k}").best_score_ for k in (3, 30))
+    three, thirty = (
+        fs.select(fs.SPML.paper(), tasks, grid, n_folds=2, scoring=f"hits@{k}").best_score_ for k in (3, 30)
+    )
     assert three < thirty
 
 
 def test_scorings_joined_by_a_plus_are_averaged(tasks):
-    selection = fs.select(fs.SPML(weighting="l2"), tasks, GRID, n_folds=3, scoring="auc+hits@3")
+    selection = fs.select(fs.SPML.paper(weighting="l2"), tasks, GRID, n_folds=3, scoring="auc+hits@3")
     for trial in selection.trials_:
         parts = trial.measures["auc"], trial.measures["hits"]
         assert trial.fold_scores == pytest.approx(np.mean(parts, axis=0), abs=1e-12)
-    three = fs.select(fs.SPML(weighting="l2"), tasks, GRID, n_folds=3, scoring="hits@3")
+    three = fs.select(fs.SPML.paper(weighting="l2"), tasks, GRID, n_folds=3, scoring="hits@3")
     assert sorted(t.measures["hits"] for t in three.trials_) == sorted(t.measures["hits"] for t in selection.trials_)
 
 
@@ -310,11 +321,11 @@ def test_a_function_of_the_link_quality_is_a_scoring(tasks):
         return np.nanmin(quality.auc)
 
     selection = fs.select(
-        fs.SPML(weighting="l2"), tasks, {"margin": [0.5], "n_iters": [30]}, n_folds=3, scoring=worst_node
+        fs.SPML.paper(weighting="l2"), tasks, {"margin": [0.5], "n_iters": [30]}, n_folds=3, scoring=worst_node
     )
     expected = []
     for fold in fold_networks(tasks, 3):
-        model = fs.SPML(weighting="l2", margin=0.5, n_iters=30).fit([split.train for split in fold])
+        model = fs.SPML.paper(weighting="l2", margin=0.5, n_iters=30).fit([split.train for split in fold])
         expected.append(np.mean([np.nanmin(fs.link_auc(model, split.network, split.test_nodes)) for split in fold]))
     assert selection.scoring_ == "worst_node"
     assert selection.trials_[0].fold_scores == pytest.approx(expected, abs=1e-12)
@@ -323,8 +334,10 @@ def test_a_function_of_the_link_quality_is_a_scoring(tasks):
 def test_halving_promotes_by_the_scoring(tasks):
     """With a scoring turned round, what halving keeps is the worst by the scoring itself."""
     grid = {"weighting": ["tfidf"], "reg": [10.0, 0.1, 1e-3, 1e-5], "n_iters": [4, 16, 64]}
-    best = fs.select(fs.SPML(), tasks, grid, n_folds=2, halving=True, scoring="auc")
-    worst = fs.select(fs.SPML(), tasks, grid, n_folds=2, halving=True, scoring=lambda quality: -quality.means()["auc"])
+    best = fs.select(fs.SPML.paper(), tasks, grid, n_folds=2, halving=True, scoring="auc")
+    worst = fs.select(
+        fs.SPML.paper(), tasks, grid, n_folds=2, halving=True, scoring=lambda quality: -quality.means()["auc"]
+    )
     assert best.best_params_["reg"] != worst.best_params_["reg"]
     first = {trial.params["reg"]: trial.auc for trial in worst.trials_ if trial.params["n_iters"] == 4}
     (kept,) = [trial.params["reg"] for trial in worst.trials_ if trial.params["n_iters"] == 64]
@@ -336,14 +349,14 @@ def test_halving_promotes_by_the_scoring(tasks):
 )
 def test_an_unknown_scoring_costs_a_sentence(tasks, scoring):
     with pytest.raises(ValueError, match=r"scoring must be one of auc, .* or a function of a LinkQuality; got"):
-        fs.select(fs.SPML(), tasks, GRID, scoring=scoring)
+        fs.select(fs.SPML.paper(), tasks, GRID, scoring=scoring)
 
 
 # ---- baselines beside the trials ----
 
 
 def test_baselines_are_scored_on_the_same_folds(tasks):
-    selection = fs.select(fs.SPML(), tasks, {"n_iters": [3]}, n_folds=3, seed=2, scoring="mrr")
+    selection = fs.select(fs.SPML.paper(), tasks, {"n_iters": [3]}, n_folds=3, seed=2, scoring="mrr")
     baselines = {"Euclid": fs.baselines.Euclid(), "cosine tf-idf": fs.baselines.CosineTfidf(),
                  "popularity": fs.baselines.Popularity()}  # fmt: skip
     assert list(selection.baselines_) == list(baselines)
@@ -359,13 +372,13 @@ def test_baselines_of_weighted_and_signed_features(tasks):
     weighted = fs.Weighting("l2").fit_transform(tasks)
     signed = [task.replace(features=task.features * -1.0) for task in tasks]
     for networks, names in ((weighted, ["Euclid", "popularity"]), (signed, ["Euclid", "cosine", "popularity"])):
-        selection = fs.select(fs.SPML(), networks, {"n_iters": [3]}, n_folds=2)
+        selection = fs.select(fs.SPML.paper(), networks, {"n_iters": [3]}, n_folds=2)
         assert list(selection.baselines_) == names
 
 
 def test_popularity_is_left_out_where_tasks_share_a_name(tasks):
     twins = [task.replace(name="same") for task in tasks]
-    assert "popularity" not in fs.select(fs.SPML(), twins, {"n_iters": [3]}, n_folds=2).baselines_
+    assert "popularity" not in fs.select(fs.SPML.paper(), twins, {"n_iters": [3]}, n_folds=2).baselines_
 
 
 def made_selection(best, baselines):
@@ -397,7 +410,7 @@ def test_undefined_folds_do_not_count_in_the_comparison():
 @pytest.mark.filterwarnings("error")
 def test_select_warns_if_the_choice_is_not_ahead(tasks):
     with pytest.warns(SelectionWarning, match="The best setting is not ahead of .*, the best baseline"):
-        fs.select(fs.SPML(weighting="none"), tasks, {"n_iters": [1]}, n_folds=3)
+        fs.select(fs.SPML.paper(weighting="none"), tasks, {"n_iters": [1]}, n_folds=3)
     fs.select(fs.baselines.Euclid(), tasks, {"weighting": ["l1"]}, n_folds=3)  # a baseline itself is not compared
 
 
@@ -425,7 +438,7 @@ def test_weighted_networks_stay_weighted():
     assert suitable_weightings(fs.Weighting("l1").fit_transform(fs.Network([[3, 0], [1, 2]]))) == [None]
 
 
-@pytest.mark.parametrize("estimator", [fs.SPML(n_iters=32), fs.MTSPML(n_iters=32)])
+@pytest.mark.parametrize("estimator", [fs.SPML.paper(n_iters=32), fs.MTSPML.paper(n_iters=32)])
 def test_select_chooses_the_weighting(tasks, estimator):
     signed = [task.replace(features=task.features * np.float32(-1)) for task in tasks]
     for networks, weightings in ((tasks, {"tfidf", "l2"}), (signed, {"l2", "none"})):
@@ -437,9 +450,9 @@ def test_select_chooses_the_weighting(tasks, estimator):
 
 
 def test_settings_of_one_selection_do_not_share_a_weighting(tasks):
-    both = fs.select(fs.SPML(), tasks, {"weighting": ["l2", "tfidf"], "n_iters": [30]}, n_folds=3)
+    both = fs.select(fs.SPML.paper(), tasks, {"weighting": ["l2", "tfidf"], "n_iters": [30]}, n_folds=3)
     for trial in both.trials_:
-        alone = fs.select(fs.SPML(weighting=trial.params["weighting"]), tasks, {"n_iters": [30]}, n_folds=3)
+        alone = fs.select(fs.SPML.paper(weighting=trial.params["weighting"]), tasks, {"n_iters": [30]}, n_folds=3)
         assert alone.trials_[0].fold_scores == trial.fold_scores
     assert both.trials_[0].fold_scores != both.trials_[1].fold_scores
 
@@ -448,12 +461,12 @@ def test_a_weighting_is_fitted_without_the_held_out_nodes():
     """Frequent features of held-out nodes would change the idf: the trial must not see them."""
     rng = np.random.default_rng(5)
     network = fs.Network(rng.integers(0, 3, size=(40, 25)), np.triu(rng.random((40, 40)) < 0.15, 1)).undirected()
-    (trial,) = fs.select(fs.SPML(weighting="tfidf"), network, {"n_iters": [40]}, n_folds=4, scoring="auc").trials_
+    (trial,) = fs.select(fs.SPML.paper(weighting="tfidf"), network, {"n_iters": [40]}, n_folds=4, scoring="auc").trials_
     expected, leaked = [], []
     for (split,) in fold_networks([network], 4):
-        expected.append(fold_means(fs.SPML(weighting="tfidf", n_iters=40).fit(split.train), [split]))
+        expected.append(fold_means(fs.SPML.paper(weighting="tfidf", n_iters=40).fit(split.train), [split]))
         weighting = fs.Weighting("tfidf").fit(network)
-        model = fs.SPML(n_iters=40).fit(weighting.transform(split.train))
+        model = fs.SPML.paper(n_iters=40).fit(weighting.transform(split.train))
         leaked.append(np.nanmean(fs.link_auc(model, weighting.transform(network), split.test_nodes)))
     assert trial.fold_scores == pytest.approx(expected, abs=1e-12)
     assert not np.allclose(expected, leaked, atol=1e-4)  # or this test could not fail
@@ -466,10 +479,12 @@ def test_a_task_without_a_defined_score_does_not_count():
     links = np.zeros((30, 30))
     links[[0, 1, 2, 3, 4, 5], [1, 0, 3, 2, 5, 4]] = 1
     second = fs.Network(rng.integers(0, 3, size=first.features.shape), links, name="b")
-    got = fs.select(fs.SPML(), [first, second], {"n_iters": [20]}, n_folds=15, scoring="auc").trials_[0].fold_scores
+    got = (
+        fs.select(fs.SPML.paper(), [first, second], {"n_iters": [20]}, n_folds=15, scoring="auc").trials_[0].fold_scores
+    )
     expected, n_undefined = [], 0
     for fold in fold_networks([first, second], 15):
-        model = fs.SPML(n_iters=20).fit([split.train for split in fold])
+        model = fs.SPML.paper(n_iters=20).fit([split.train for split in fold])
         aucs = [fs.link_quality(model, split.network, split.test_nodes).means()["auc"] for split in fold]
         n_undefined += np.isnan(aucs[1])
         expected.append(np.nanmean(aucs))
@@ -485,7 +500,7 @@ def test_a_fold_is_left_out_if_one_task_cannot_be_trained_without_it():
         fs.Network(np.ones((12, make_network(0, 30).n_features)), links, name="b"),
     ]
     with pytest.warns(UserWarning, match="[12] of 6 folds hold all links of a task"):
-        selection = fs.select(fs.SPML(), networks, {"n_iters": [5]}, n_folds=6)
+        selection = fs.select(fs.SPML.paper(), networks, {"n_iters": [5]}, n_folds=6)
     usable = [all(split.train.n_triplets > 0 for split in fold) for fold in fold_networks(networks, 6)]
     assert len(selection.trials_[0].fold_scores) == sum(usable) in (4, 5)
 
@@ -514,17 +529,17 @@ def test_one_standard_error_takes_the_first_that_is_close_to_the_best():
 
 def test_random_settings(tasks):
     grid = {"reg": stats.loguniform(1e-4, 1e-1), "margin": [0.1, 0.5, 1.0], "n_iters": [4, 8]}
-    one, again = (fs.select(fs.SPML(), tasks, grid, n_folds=2, n_random=5, seed=2) for _ in range(2))
+    one, again = (fs.select(fs.SPML.paper(), tasks, grid, n_folds=2, n_random=5, seed=2) for _ in range(2))
     assert len(one.trials_) == 10
     assert len({trial.params["reg"] for trial in one.trials_}) == 5
     assert rows(one) == rows(again)
-    all_there_are = fs.select(fs.SPML(), tasks, {"margin": [0.5, 1.0], "n_iters": [4]}, n_folds=2, n_random=50)
+    all_there_are = fs.select(fs.SPML.paper(), tasks, {"margin": [0.5, 1.0], "n_iters": [4]}, n_folds=2, n_random=50)
     assert len(all_there_are.trials_) == 2
 
 
 def test_a_list_of_grids(tasks):
     grid = [{"prior": ["zero"], "margin": [1.0]}, {"prior": ["identity"], "margin": [0.1, 0.3]}]
-    assert len(fs.select(fs.SPML(n_iters=1), tasks, grid, n_folds=2).trials_) == 3
+    assert len(fs.select(fs.SPML.paper(n_iters=1), tasks, grid, n_folds=2).trials_) == 3
 
 
 # ---- interruption and progress ----
@@ -542,7 +557,7 @@ def test_what_is_done_stays_usable_when_interrupted(tasks, how):
             return True
         return False
 
-    selection = fs.select(fs.SPML(weighting="tfidf"), tasks, GRID, n_folds=3, n_threads=1, progress=progress)
+    selection = fs.select(fs.SPML.paper(weighting="tfidf"), tasks, GRID, n_folds=3, n_threads=1, progress=progress)
     assert not selection.is_complete_
     assert len(selection.trials_) == 4  # two settings on three folds, twice looked at
     assert selection.best_score_ == max(trial.score for trial in selection.trials_) == seen[-1].best.score
@@ -554,7 +569,7 @@ def test_what_is_done_stays_usable_when_interrupted(tasks, how):
 
 def test_interrupted_before_anything_is_done(tasks):
     with pytest.raises(ValueError, match="interrupted before any setting"):
-        fs.select(fs.SPML(), tasks, GRID, n_folds=3, n_threads=1, progress=lambda record: True)
+        fs.select(fs.SPML.paper(), tasks, GRID, n_folds=3, n_threads=1, progress=lambda record: True)
 
 
 # ---- mistakes ----
@@ -575,15 +590,15 @@ def test_interrupted_before_anything_is_done(tasks):
 )
 def test_bad_grids(tasks, grid, sentence):
     with pytest.raises(ValueError, match=sentence):
-        fs.select(fs.SPML(), tasks, grid)
+        fs.select(fs.SPML.paper(), tasks, grid)
 
 
 def test_bad_arguments(tasks):
     with pytest.raises(ValueError, match="n_folds must be an integer from 2"):
-        fs.select(fs.SPML(), tasks, GRID, n_folds=1)
+        fs.select(fs.SPML.paper(), tasks, GRID, n_folds=1)
     with pytest.raises(ValueError, match="n_random must be a positive integer"):
-        fs.select(fs.SPML(), tasks, GRID, n_random=0)
+        fs.select(fs.SPML.paper(), tasks, GRID, n_random=0)
     with pytest.raises(ValueError, match="no default grid for Popularity"):
         fs.select(fs.baselines.Popularity(), tasks)
     with pytest.raises(ValueError, match="no triplet can be drawn"):
-        fs.select(fs.SPML(), fs.Network(np.eye(6)), {"reg": [1.0]}, n_folds=2)
+        fs.select(fs.SPML.paper(), fs.Network(np.eye(6)), {"reg": [1.0]}, n_folds=2)

@@ -87,7 +87,7 @@ def assert_follows_the_twin(model, networks, regs, priors, n_iters, pooled):
 @pytest.mark.parametrize(("n_shards", "n_iters"), [(2, 66), (3, 83), (8, 210), (20, 440)])
 def test_spml_in_shards_follows_the_textbook(networks, n_shards, n_iters, form, projection, average):
     for n_tasks, prior in ((1, "identity"), (3, "zero")):
-        model = fs.SPML(
+        model = fs.SPML.paper(
             reg=0.05, metric=form, prior=prior, margin=0.7, batch_size=BATCH, projection=projection, average=average,
             seed=3, shards=n_shards,
         )  # fmt: skip
@@ -101,7 +101,7 @@ def test_spml_in_shards_follows_the_textbook(networks, n_shards, n_iters, form, 
 def test_mtspml_in_shards_follows_the_textbook(networks, n_shards, n_iters, form, projection, project):
     for n_tasks in (2, 3):
         regs = [0.04, 0.05, 0.02, 0.1][: n_tasks + 1]
-        model = fs.MTSPML(
+        model = fs.MTSPML.paper(
             common_reg=regs[0], task_reg=regs[1:], metric=form, project=project, margin=0.7, batch_size=BATCH,
             projection=projection, average=n_tasks == 2, seed=3, shards=n_shards,
         )  # fmt: skip
@@ -119,7 +119,7 @@ def doubles(networks):
 @pytest.mark.parametrize(("n_shards", "n_iters"), [(1, 30), (2, 66), (3, 83), (8, 170)])
 def test_factored_spml_follows_the_textbook(networks, n_shards, n_iters, projection, score):
     for n_tasks, rank in ((1, 3), (3, 35)):
-        model = fs.SPML(
+        model = fs.SPML.paper(
             reg=0.05, metric="factored", rank=rank, step=0.1, score=score, prior="identity", margin=0.7,
             batch_size=BATCH, projection=projection, average=n_tasks == 3, seed=3, shards=n_shards,
         )  # fmt: skip
@@ -132,7 +132,7 @@ def test_factored_spml_follows_the_textbook(networks, n_shards, n_iters, project
 def test_factored_mtspml_follows_the_textbook(networks, n_shards, n_iters, projection, score, project):
     for n_tasks in (1, 3):
         regs = [0.04, 0.05, 0.02, 0.1][: n_tasks + 1]
-        model = fs.MTSPML(
+        model = fs.MTSPML.paper(
             common_reg=regs[0], task_reg=regs[1:], metric="factored", rank=5, step=0.1, score=score, project=project,
             margin=0.7, batch_size=BATCH, projection=projection, seed=3, shards=n_shards,
         )  # fmt: skip
@@ -146,11 +146,11 @@ def test_factored_mtspml_follows_the_textbook(networks, n_shards, n_iters, proje
 def test_similarity_follows_the_textbook(networks, n_shards, n_iters, form, projection):
     params = {"metric": form, "score": "similarity", "margin": 0.7, "batch_size": BATCH, "projection": projection}
     params |= {"seed": 3, "shards": n_shards}
-    model = fs.SPML(reg=0.05, prior="identity", **params)
+    model = fs.SPML.paper(reg=0.05, prior="identity", **params)
     assert_follows_the_twin(model, networks[:1], [0.05], [1.0], n_iters, pooled=True)
-    model = fs.MTSPML(common_reg=0.04, task_reg=0.05, **params)
+    model = fs.MTSPML.paper(common_reg=0.04, task_reg=0.05, **params)
     assert_follows_the_twin(model, networks[:2], [0.04, 0.05, 0.05], [1.0, 0.0, 0.0], n_iters, pooled=False)
-    model = fs.MTSPML(common_reg=0.04, task_reg=0.05, prior="zero", **params)
+    model = fs.MTSPML.paper(common_reg=0.04, task_reg=0.05, prior="zero", **params)
     assert_follows_the_twin(model, networks[:2], [0.04, 0.05, 0.05], [0.0, 0.0, 0.0], n_iters, pooled=False)
 
 
@@ -177,37 +177,48 @@ def rounds_of(model, network):
 
 
 def test_rounds_grow_with_what_is_known():
-    assert rounds_of(fs.SPML(shards=2, n_iters=80), small_network()) == [(32, 4), (40, 5), (50, 6), (62, 7), (76, 9)]
-    assert rounds_of(fs.SPML(shards=8, n_iters=170), small_network()) == [(128, 4), (160, 5)]
-    assert rounds_of(fs.SPML(shards=32, n_iters=650), small_network()) == [(512, 2), (576, 2), (640, 2)]
-    assert rounds_of(fs.SPML(shards=2, n_iters=32), small_network()) == []
-    assert rounds_of(fs.SPML(shards=1, n_iters=500), small_network()) == []
+    assert rounds_of(fs.SPML.paper(shards=2, n_iters=80), small_network()) == [
+        (32, 4),
+        (40, 5),
+        (50, 6),
+        (62, 7),
+        (76, 9),
+    ]
+    assert rounds_of(fs.SPML.paper(shards=8, n_iters=170), small_network()) == [(128, 4), (160, 5)]
+    assert rounds_of(fs.SPML.paper(shards=32, n_iters=650), small_network()) == [(512, 2), (576, 2), (640, 2)]
+    assert rounds_of(fs.SPML.paper(shards=2, n_iters=32), small_network()) == []
+    assert rounds_of(fs.SPML.paper(shards=1, n_iters=500), small_network()) == []
 
 
 def test_rounds_of_many_shards_are_short_while_noise_matters(monkeypatch):
     monkeypatch.setattr(shards, "NOISY_TRIPLETS", 1000)
     # 64 x 1000 triplets over 10,240, 11,000 ... 16,000: S falls from 6 to 4.
-    assert rounds_of(fs.SPML(shards=64, n_iters=1800), small_network()) == [(1024, 2), (1152, 3), (1344, 5), (1664, 6)]
+    assert rounds_of(fs.SPML.paper(shards=64, n_iters=1800), small_network()) == [
+        (1024, 2),
+        (1152, 3),
+        (1344, 5),
+        (1664, 6),
+    ]
 
 
 def test_a_shard_has_at_most_a_fixed_number_of_triplets(monkeypatch):
     monkeypatch.setitem(shards.SHARD_TRIPLETS, "diagonal", 50)
-    assert rounds_of(fs.SPML(shards=2, n_iters=62), small_network()) == [(32, 4), (40, 5), (50, 5), (60, 5)]
+    assert rounds_of(fs.SPML.paper(shards=2, n_iters=62), small_network()) == [(32, 4), (40, 5), (50, 5), (60, 5)]
     monkeypatch.setitem(shards.SHARD_TRIPLETS, "diagonal", 5)
-    assert rounds_of(fs.SPML(shards=2, n_iters=36), small_network()) == [(32, 1), (34, 1)]
+    assert rounds_of(fs.SPML.paper(shards=2, n_iters=36), small_network()) == [(32, 1), (34, 1)]
 
 
 def test_a_large_vocabulary_warms_up_until_a_shard_is_worth_its_merge():
     network = small_network(n_features=80_000)
     # 512 entries are merged in the time of a triplet, so 80,000 in that of 16 iterations of 10 triplets.
-    assert rounds_of(fs.SPML(shards=2, n_iters=130), network) == [(128, 16)]
-    assert rounds_of(fs.SPML(shards=2, n_iters=130, batch_size=100), network)[0] == (32, 4)
+    assert rounds_of(fs.SPML.paper(shards=2, n_iters=130), network) == [(128, 16)]
+    assert rounds_of(fs.SPML.paper(shards=2, n_iters=130, batch_size=100), network)[0] == (32, 4)
 
 
 def test_progress_and_counters_are_true_for_shards(monkeypatch):
     monkeypatch.setattr(shards, "HEARTBEAT_S", 0.0)  # called while shards are awaited, too
     network, records = small_network(), []
-    model = fs.SPML(shards=3, n_iters=200, n_threads=2).fit(network, progress=records.append)
+    model = fs.SPML.paper(shards=3, n_iters=200, n_threads=2).fit(network, progress=records.append)
     iterations = [record.iteration for record in records]
     assert iterations == sorted(iterations)
     assert iterations[-1] == 200
@@ -227,7 +238,7 @@ def test_memory_grows_with_threads_not_with_shards(monkeypatch):
             super().__init__(*arguments)
 
     monkeypatch.setattr(shards, "ShardMemory", Counted)
-    fs.SPML(shards=64, n_iters=1300, n_threads=3).fit(small_network())
+    fs.SPML.paper(shards=64, n_iters=1300, n_threads=3).fit(small_network())
     assert 1 <= len(made) <= 6
 
 
@@ -258,16 +269,16 @@ def test_what_an_interrupt_leaves_resumes_to_the_same_bits(no_threads_left, monk
     network = small_network()
     params = {"metric": form, "shards": 8, "n_iters": 3000 if form == "diagonal" else 300, "average": True}
     params["projection"] = "end" if form == "diagonal" else 50
-    expected = fs.SPML(**params).fit(network).state_
+    expected = fs.SPML.paper(**params).fit(network).state_
     began = time.perf_counter()
-    fs.SPML(**params).fit(network)  # all is compiled
+    fs.SPML.paper(**params).fit(network)  # all is compiled
     fit_s = time.perf_counter() - began
     rng, n_interrupted, n = np.random.default_rng(0), 0, 0
     before = signal.signal(signal.SIGALRM, interrupted)
     try:
         while n_interrupted < 20:  # however fast the machine is at the moment
             n += 1
-            model = fs.SPML(**params, n_threads=(1, 2, 4)[n % 3])
+            model = fs.SPML.paper(**params, n_threads=(1, 2, 4)[n % 3])
             signal.setitimer(signal.ITIMER_REAL, rng.uniform(0.001, fit_s))
             try:
                 model.fit(network)
@@ -288,7 +299,7 @@ def test_what_an_interrupt_leaves_resumes_to_the_same_bits(no_threads_left, monk
 def test_threads_that_cannot_start_are_done_without(no_threads_left, monkeypatch):
     monkeypatch.setattr(estimator, "available_threads", lambda: 3)
     network, params = small_network(), {"shards": 4, "n_iters": 300}
-    expected = fs.SPML(**params).fit(network).state_.totals
+    expected = fs.SPML.paper(**params).fit(network).state_.totals
     plain, n_asked = _thread.start_new_thread, []
 
     def start(*arguments):
@@ -298,12 +309,12 @@ def test_threads_that_cannot_start_are_done_without(no_threads_left, monkeypatch
         return plain(*arguments)
 
     monkeypatch.setattr(shards._thread, "start_new_thread", start)
-    assert np.array_equal(fs.SPML(**params, n_threads=3).fit(network).state_.totals, expected)
+    assert np.array_equal(fs.SPML.paper(**params, n_threads=3).fit(network).state_.totals, expected)
     assert len(n_asked) > 3
 
 
 def test_without_any_thread_a_sentence(no_threads_left, monkeypatch):
-    network, model = small_network(), fs.SPML(shards=4, n_iters=300)
+    network, model = small_network(), fs.SPML.paper(shards=4, n_iters=300)
 
     def start(*arguments):
         raise RuntimeError("can't start new thread")
@@ -322,14 +333,14 @@ def test_what_goes_wrong_in_a_shard_is_raised(no_threads_left, monkeypatch):
     def fails(*arguments):
         raise MemoryError("no room")
 
-    model = fs.SPML(shards=4, n_iters=300, n_threads=2)
+    model = fs.SPML.paper(shards=4, n_iters=300, n_threads=2)
     with monkeypatch.context() as patched:
         patched.setattr(shards, "run_shard", fails)
         with pytest.raises(MemoryError, match="no room"):
             model.fit(network)
     assert model.state_.iteration == 64  # the warm-up
     assert np.array_equal(
-        model.resume(network).state_.totals, fs.SPML(shards=4, n_iters=300).fit(network).state_.totals
+        model.resume(network).state_.totals, fs.SPML.paper(shards=4, n_iters=300).fit(network).state_.totals
     )
 
 
@@ -337,7 +348,7 @@ def test_a_metric_that_runs_away_in_a_shard_is_stopped():
     network = make_network(dtype=np.float64)
     huge = fs.Network(network.features.toarray() * 1e75, network.adjacency)
     with pytest.raises(FloatingPointError, match="metric is not finite after iteration"):
-        fs.SPML(reg=1e-10, n_iters=400, shards=4).fit(huge)
+        fs.SPML.paper(reg=1e-10, n_iters=400, shards=4).fit(huge)
 
 
 # ---- data that grows ----
@@ -351,8 +362,8 @@ def test_new_features_in_the_middle_of_a_round_start_at_zero(n_iters):
     features = np.hstack([network.features.toarray(), np.zeros((network.n_nodes, 3))])
     wide = fs.Network(features, network.adjacency, network.name, vocabulary=[*words, "x", "y", "z"])
     params = {"shards": 2, "average": True, "projection": 5}
-    got = fs.SPML(n_iters=n_iters, **params).fit(narrow).partial_fit(wide, 30).state_
-    expected = fs.SPML(n_iters=n_iters + 30, **params).fit(wide).state_
+    got = fs.SPML.paper(n_iters=n_iters, **params).fit(narrow).partial_fit(wide, 30).state_
+    expected = fs.SPML.paper(n_iters=n_iters + 30, **params).fit(wide).state_
     assert np.array_equal(got.totals, expected.totals)
     assert np.array_equal(got.moments, expected.moments)
 
@@ -363,7 +374,7 @@ def test_a_task_is_added_in_shards(networks, monkeypatch, common, form):
     monkeypatch.setattr(estimator, "available_threads", lambda: 2)
     states = []
     for n_threads in (1, 2):
-        model = fs.MTSPML(n_iters=70, shards=2, metric=form, n_threads=n_threads).fit(networks[:2])
+        model = fs.MTSPML.paper(n_iters=70, shards=2, metric=form, n_threads=n_threads).fit(networks[:2])
         before, clock = model.state_.totals.copy(), model.n_iters_
         records = []
         model.add_task(networks[2], 60, common=common, progress=records.append)
@@ -381,7 +392,7 @@ def test_a_task_is_added_in_shards(networks, monkeypatch, common, form):
 
 def test_rounds_wait_for_the_youngest_task(networks):
     """All metrics share the rounds, so these are as short as the task that knows least needs them."""
-    model = fs.MTSPML(n_iters=300, shards=2).fit(networks[:2]).add_task(networks[2], 20)
+    model = fs.MTSPML.paper(n_iters=300, shards=2).fit(networks[:2]).add_task(networks[2], 20)
     seen = []
     model.partial_fit(networks[:3], 30, progress=lambda record: seen.append(model.state_.round))
     starts = [(part.start, part.size) for part in seen if part is not None]
@@ -395,13 +406,15 @@ def test_what_shards_cannot_be(tmp_path):
     network = small_network()
     for value in (0, -1, 1.5, "2", True):
         with pytest.raises(ValueError, match="shards must be a positive integer"):
-            fs.SPML(shards=value).fit(network)
-    model = fs.SPML(shards=2, n_iters=37).fit(network)
+            fs.SPML.paper(shards=value).fit(network)
+    model = fs.SPML.paper(shards=2, n_iters=37).fit(network)
     assert model.state_.round is not None
     with pytest.raises(ValueError, match=r"stopped in a round of 2 shards; it cannot continue with shards=3"):
         model.set_params(shards=3, n_iters=80).resume(network)
     # Between rounds nothing hinders.
-    assert fs.SPML(shards=2, n_iters=32).fit(network).set_params(shards=1, n_iters=40).resume(network).n_iters_ == 40
+    assert (
+        fs.SPML.paper(shards=2, n_iters=32).fit(network).set_params(shards=1, n_iters=40).resume(network).n_iters_ == 40
+    )
 
 
 @pytest.mark.parametrize(
@@ -410,7 +423,7 @@ def test_what_shards_cannot_be(tmp_path):
 def test_a_round_that_does_not_fit_its_state_is_refused(tmp_path, change):
     from dataclasses import replace
 
-    model = fs.SPML(shards=2, n_iters=37).fit(small_network())
+    model = fs.SPML.paper(shards=2, n_iters=37).fit(small_network())
     for name in ("base", "local"):
         if change.get(name) == "short":
             sums = getattr(model.state_.round, name)
@@ -422,7 +435,7 @@ def test_a_round_that_does_not_fit_its_state_is_refused(tmp_path, change):
 
 def test_a_round_survives_its_file(tmp_path):
     for n_iters in (36, 37):  # at the end of a shard, and in the middle of one
-        model = fs.SPML(shards=2, n_iters=n_iters, average=True).fit(small_network())
+        model = fs.SPML.paper(shards=2, n_iters=n_iters, average=True).fit(small_network())
         fs.save_model(tmp_path / f"{n_iters}.h5", model)
         got, expected = fs.load_model(tmp_path / f"{n_iters}.h5").state_, model.state_
         assert (got.round.local is None) == (n_iters == 36)

@@ -38,7 +38,7 @@ def test_learning_finds_the_planted_words():
     networks, weights = fs.synthetic_networks(
         n_tasks=2, n_nodes=400, n_features=300, words_per_node=30, links_per_node=6, return_weights=True
     )
-    model = fs.MTSPML(weighting="tfidf", common_reg=1e-4, task_reg=1e-4, n_iters=3000).fit(networks)
+    model = fs.MTSPML.paper(weighting="tfidf", common_reg=1e-4, task_reg=1e-4, n_iters=3000).fit(networks)
     for q in range(2):
         assert np.corrcoef(weights[q], model.metric(q).weights)[0, 1] > 0.5
 

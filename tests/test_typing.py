@@ -16,8 +16,8 @@ import fastspml
 # Each line is one mistake that mypy must report, or a correct line that it must accept.
 MISTAKES = {
     "model.fitt(networks)": '"SPML" has no attribute "fitt"',
-    'fs.SPML(reg="wrong")': 'Argument "reg" to "SPML" has incompatible type "str"',
-    'fs.MTSPML(task_reg="wrong")': 'Argument "task_reg" to "MTSPML" has incompatible type "str"',
+    'fs.SPML.paper(reg="wrong")': 'Argument "reg" to "SPML" has incompatible type "str"',
+    'fs.MTSPML.paper(task_reg="wrong")': 'Argument "task_reg" to "MTSPML" has incompatible type "str"',
     "fs.SMPL()": 'Module has no attribute "SMPL"',
     "fs.split_networks(networks, test_sise=0.2)": 'Unexpected keyword argument "test_sise"',
     "fs.datasets.debiann()": 'Module has no attribute "debiann"',
@@ -25,12 +25,12 @@ MISTAKES = {
 }
 CORRECT = [
     "model.fit(networks).metric_.top_features(3)",
-    "fs.MTSPML(task_reg=[0.1, 0.2], metric='full', weighting=fs.Weighting('tfidf')).fit(networks).metric_for(0)",
+    "fs.MTSPML.paper(task_reg=[0.1, 0.2], metric='full', weighting=fs.Weighting('tfidf')).fit(networks).metric_for(0)",
     "fs.link_auc(model.metric_, networks[0], networks[0].split().test_nodes).mean()",
     "fs.LinkIndex(model.metric_, networks[0]).query(networks[0].features, k=3)",
     "fs.distributed.fit(model, 'networks.h5', None).violations_.sum()",
 ]
-START = ["import fastspml as fs", "networks = fs.datasets.debian()", "model = fs.SPML(reg=1e-3)"]
+START = ["import fastspml as fs", "networks = fs.datasets.debian()", "model = fs.SPML.paper(reg=1e-3)"]
 
 
 @pytest.fixture(scope="module")

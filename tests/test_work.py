@@ -40,7 +40,7 @@ def n_words(network, nodes):
 
 
 def test_a_fit_reads_and_changes_what_was_drawn_and_nothing_else(tasks):
-    work = fs.SPML(reg=1e-3, n_iters=N_ITERS).fit(tasks[0]).state_.work
+    work = fs.SPML.paper(reg=1e-3, n_iters=N_ITERS).fit(tasks[0]).state_.work
     triplets = drawn(tasks[0])
     assert work["evaluated"] == len(triplets)
     assert work["features"] == n_words(tasks[0], triplets.ravel())
@@ -49,7 +49,7 @@ def test_a_fit_reads_and_changes_what_was_drawn_and_nothing_else(tasks):
 
 
 def test_a_task_changes_its_own_and_the_common_entries(tasks):
-    work = fs.MTSPML(common_reg=1e-3, task_reg=1e-3, n_iters=N_ITERS).fit(tasks).state_.work
+    work = fs.MTSPML.paper(common_reg=1e-3, task_reg=1e-3, n_iters=N_ITERS).fit(tasks).state_.work
     expected = sum(n_words(task, drawn(task, q, tasks).ravel()) for q, task in enumerate(tasks))
     assert work["evaluated"] == 2 * N_ITERS * BATCH
     assert work["features"] == expected
@@ -58,7 +58,7 @@ def test_a_task_changes_its_own_and_the_common_entries(tasks):
 
 def test_the_numbers_of_one_fit(tasks):
     """Fixed for good: another number means other draws, another verdict or other work."""
-    work = fs.SPML(reg=1e-3, n_iters=N_ITERS).fit(tasks[0]).state_.work
+    work = fs.SPML.paper(reg=1e-3, n_iters=N_ITERS).fit(tasks[0]).state_.work
     assert work == {"evaluated": 2000, "violated": 871, "features": 120_000, "totals": 34_840}
 
 
@@ -73,7 +73,7 @@ def peak_bytes(run):
 
 def test_iterations_allocate_nothing(tasks):
     def fit(n_iters):
-        return peak_bytes(lambda: fs.SPML(reg=1e-3, n_iters=n_iters).fit(tasks[0]))
+        return peak_bytes(lambda: fs.SPML.paper(reg=1e-3, n_iters=n_iters).fit(tasks[0]))
 
     # Violations are kept for every iteration, 8 bytes each, and copied once when they are put together.
     assert fit(20_000) - fit(1_000) < 2.5 * 8 * 19_000

@@ -27,7 +27,7 @@ def path(tmp_path) -> Path:
 def test_nothing_is_overwritten_unasked(path):
     fs.write_networks(path, make_network())
     before = path.read_bytes()
-    for write, value in [(fs.write_networks, make_plain()), (fs.save_model, fs.SPML())]:
+    for write, value in [(fs.write_networks, make_plain()), (fs.save_model, fs.SPML.paper())]:
         with pytest.raises(FileExistsError, match=r"nets.h5 exists already; pass overwrite=True to replace it"):
             write(path, value)
     assert path.read_bytes() == before
@@ -199,10 +199,10 @@ def test_places_that_cannot_be_written_to(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=r"x.h5 cannot be written: there is no folder .*none; make it first"):
         fs.write_networks(tmp_path / "none" / "x.h5", make_network())
     with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file in it"):
-        fs.save_model(tmp_path, fs.SPML(), overwrite=True)
+        fs.save_model(tmp_path, fs.SPML.paper(), overwrite=True)
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(PermissionError, match=r"x.h5 cannot be written: folder .* is read-only"):
-        fs.save_model(tmp_path / "x.h5", fs.SPML())
+        fs.save_model(tmp_path / "x.h5", fs.SPML.paper())
 
 
 def test_links_and_permissions_of_an_overwritten_file_stay(path):

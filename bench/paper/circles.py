@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench.paper import tables
-from bench.paper.methods import PAPER, PAPER_MULTI, PAPER_SINGLE, Method
+from bench.paper.methods import PAPER_MULTI, PAPER_SINGLE, Method
 from bench.paper.protocol import TEST_SIZE, Plan, Record, Tell, splits_left, teller
 from fastspml import MTSPML, SPML, Network, split_networks
 from fastspml.baselines import CosineTfidf
@@ -35,7 +35,10 @@ MULTI = {
     "task_reg": [1e-2, 1e-3, 1e-4], "n_iters": [500, N_ITERS],
 }  # fmt: skip
 
-_SPML, _MTSPML = SPML(**PAPER, prior="zero", n_iters=N_ITERS), MTSPML(**PAPER, project="each", n_iters=N_ITERS)
+_SPML, _MTSPML = (
+    SPML.paper(n_iters=N_ITERS),
+    MTSPML.paper(n_iters=N_ITERS),
+)
 METHODS = {
     "cosine tf-idf": Method("cosine tf-idf", CosineTfidf()),
     "ST-SPML": Method("ST-SPML", _SPML, SINGLE, is_separate=True),

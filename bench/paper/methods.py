@@ -64,7 +64,6 @@ class Method:
 
 
 # What the grids do not name is as in the paper, whatever the defaults of the estimators are.
-PAPER: dict[str, Any] = {"metric": "diagonal", "score": "distance", "margin": 1.0}
 
 # As printed: counts, scaled to sum 1 (raw ones were never chosen), a margin of 1, metrics pulled to zero and projected
 # one by one. Distances of such rows are about .01, so a margin of 1 needs large weights and little regularisation.
@@ -92,7 +91,10 @@ SVM_MULTI = SVM | {"common_cost": [0.3, 3.0]}
 def all_methods(n_iters: int) -> list[Method]:
     """Return the rows of the tables, in their order."""
     alone = {name: values for name, values in MULTI.items() if name != "common_reg"}
-    spml, mtspml = SPML(**PAPER, prior="zero", n_iters=n_iters), MTSPML(**PAPER, project="each", n_iters=n_iters)
+    spml, mtspml = (
+        SPML.paper(n_iters=n_iters),
+        MTSPML.paper(n_iters=n_iters),
+    )
     return [
         Method("Euclid", Euclid("l1")),
         Method("popularity", Popularity()),
@@ -108,9 +110,12 @@ def all_methods(n_iters: int) -> list[Method]:
         Method("MT-SPML, paper", mtspml, PAPER_MULTI),
         Method("ST-SPML", spml, SINGLE, is_separate=True),
         Method(
-            "ST-SPML, shared idf", MTSPML(**PAPER, n_iters=n_iters, common_reg=NOTHING_SHARED), alone, is_extra=True
+            "ST-SPML, shared idf",
+            MTSPML.paper(n_iters=n_iters, common_reg=NOTHING_SHARED),
+            alone,
+            is_extra=True,
         ),
         Method("U-SPML", spml, SINGLE),
         Method("MT-SPML", mtspml, MULTI),
-        Method("MT-SPML, averaged", MTSPML(**PAPER, n_iters=n_iters, average=True), MULTI, is_extra=True),
+        Method("MT-SPML, averaged", MTSPML.paper(n_iters=n_iters, average=True), MULTI, is_extra=True),
     ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.paper.methods import PAPER, Method
+from bench.paper.methods import Method
 from fastspml import MTSPML, Network, split_networks
 from fastspml.selection import SelectProgress, hidden_links
 from fastspml.splits import Split
@@ -132,6 +132,6 @@ def violations(
     shown = {}
     for recipe, name in (("paper", "MT-SPML, paper"), ("fastspml", "MT-SPML")):
         params = next(r["params"] for r in records if (r["split"], r["size"], r["method"]) == (0, size, name))
-        model = MTSPML(**PAPER | params | {"n_iters": n_iters, "batch_size": batch_size}).fit(training)
+        model = MTSPML.paper(**params | {"n_iters": n_iters, "batch_size": batch_size}).fit(training)
         shown[recipe] = model.violations_.T.tolist()
     return shown

@@ -55,9 +55,9 @@ def cases() -> dict[str, tuple[Any, Sequence[Network]]]:
     splits = split_networks([network.undirected() for network in data.debian()], TEST_SIZE, seed=0)
     single = {name: [network.undirected() for network in data.citations(name)] for name in ("cora", "citeseer")}
     return {
-        "Debian, MT-SPML": (MTSPML(), [split.train for split in splits]),
-        "Cora, SPML": (SPML(), single["cora"]),
-        "CiteSeer, SPML": (SPML(), single["citeseer"]),
+        "Debian, MT-SPML": (MTSPML.paper(), [split.train for split in splits]),
+        "Cora, SPML": (SPML.paper(), single["cora"]),
+        "CiteSeer, SPML": (SPML.paper(), single["citeseer"]),
     }
 
 

@@ -48,7 +48,7 @@ class Case:
 
         Nothing is projected, as in the loop in C.
         """
-        model = fs.SPML(reg=REG, metric=self.metric, batch_size=self.batch_size, projection="never", **params)
+        model = fs.SPML.paper(reg=REG, metric=self.metric, batch_size=self.batch_size, projection="never", **params)
         prepared = network if isinstance(network, Prepared) else model.prepare(network)
 
         def fit() -> fs.SPML:

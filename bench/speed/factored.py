@@ -85,7 +85,7 @@ def lightfm(network: fs.Network, loss: str) -> Callable[[], Any]:
 def two_threads(network: fs.Network, n_triplets: int, repeats: int) -> float:
     """Return the speed of two threads relative to one; the bits must be the same."""
     case, n_iters = Case("", "factored", BATCH), n_triplets // BATCH
-    prepared = fs.SPML(metric="factored").prepare(network)
+    prepared = fs.SPML.paper(metric="factored").prepare(network)
     one, two = (case.run(prepared, n_iters, shards=N_SHARDS, n_threads=n) for n in (1, 2))
     if not np.array_equal(one().state_.sums.factor_totals, two().state_.sums.factor_totals):
         raise AssertionError("two threads gave other bits than one.")
@@ -95,7 +95,9 @@ def two_threads(network: fs.Network, n_triplets: int, repeats: int) -> float:
 
 def search(network: fs.Network, n_queries: int) -> dict[str, Any]:
     """Time exact top-10 search by similarity, and by faiss on the same vectors made dense, one thread each."""
-    metric = fs.SPML(metric="factored", score="similarity", rank=RANK, n_iters=2000, reg=1e-3).fit(network).metric_
+    metric = (
+        fs.SPML.paper(metric="factored", score="similarity", rank=RANK, n_iters=2000, reg=1e-3).fit(network).metric_
+    )
     index, queries = fs.LinkIndex(metric, network), network.features[np.arange(n_queries) * 7 % network.n_nodes]
     index.query(queries[:2], K)
     seconds, (found, _) = seconds_of(lambda: index.query(queries, K))

@@ -51,7 +51,7 @@ class LimitSPML:
     """Algorithm 1 in C: one network, features without weighting, one thread, no projection."""
 
     def __init__(self, network: Network, metric: str = "diagonal") -> None:
-        prepared = SPML(metric=metric).prepare(network)
+        prepared = SPML.paper(metric=metric).prepare(network)
         (rows, links, _), columns = prepared.stacked, prepared.columns
         if isinstance(rows.nonzeros, SplitRows):  # of a network that is too large to be copied for a fit
             rows = rows._replace(nonzeros=as_records(rows.features, rows.values))

@@ -79,7 +79,7 @@ def doubling(first: int) -> Iterator[int]:
 
 def by_fastspml(train: fs.Network, reg: float, n_looks: int = 30, **params: Any) -> Iterator[np.ndarray]:
     """Yield the weights of fastspml after more and more iterations."""
-    model = fs.SPML(reg=reg, margin=MARGIN, projection="never", seed=TRAINING_SEED, **params)
+    model = fs.SPML.paper(reg=reg, margin=MARGIN, projection="never", seed=TRAINING_SEED, **params)
     for _ in model.stages(model.prepare(train), list(islice(doubling(500), n_looks))):
         yield model.metric_.weights
 

@@ -58,7 +58,7 @@ def debian() -> fs.Network:
 
 def learned(network: fs.Network) -> fs.Metric:
     """Return a learned diagonal metric, a third of whose words have no weight left."""
-    return fs.SPML(reg=1e-5, n_iters=20_000).fit(network).metric_
+    return fs.SPML.paper(reg=1e-5, n_iters=20_000).fit(network).metric_
 
 
 def top_k(network: fs.Network, metric: fs.Metric | None = None, repeats: int = 5, seed: int = 0) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def two_against_one(network: fs.Network, batch_size: int, n_triplets: int, repea
     """
     case = Case("", batch_size=batch_size)
     n_iters = case.n_iters(n_triplets)
-    prepared = fs.SPML().prepare(network)
+    prepared = fs.SPML.paper().prepare(network)
     one, two = (case.run(prepared, n_iters, shards=N_SHARDS, n_threads=n_threads) for n_threads in (1, 2))
     expected, got = one().state_, two().state_
     if not (np.array_equal(got.totals, expected.totals) and np.array_equal(got.violations, expected.violations)):

@@ -2,7 +2,7 @@
 
 from fastspml.selection.cross_validation import select
 from fastspml.selection.folds import hidden_links
-from fastspml.selection.grids import Grid, recommended_grid, suitable_weightings
+from fastspml.selection.grids import Grid, recommended_grid
 from fastspml.selection.runners import hold
 from fastspml.selection.scorings import Scoring
 from fastspml.selection.trials import Selection, SelectionWarning, SelectProgress, Trial
@@ -18,5 +18,4 @@ __all__ = [
     "hold",
     "recommended_grid",
     "select",
-    "suitable_weightings",
 ]

@@ -16,11 +16,12 @@ from fastspml.network import Network, Networks, as_networks
 from fastspml.ranking.measures import LinkQuality
 from fastspml.selection import halving as successive
 from fastspml.selection.folds import Evaluation, Folds, with_params
-from fastspml.selection.grids import Grid, all_settings, check_setting, recommended_grid, suitable_weightings
+from fastspml.selection.grids import Grid, all_settings, check_setting, recommended_grid
 from fastspml.selection.runners import Runner, on_cluster, on_threads
 from fastspml.selection.scorings import DEFAULT, Scoring, as_scoring
 from fastspml.selection.trials import Selection, SelectionWarning, SelectProgress, Trial
 from fastspml.training.estimator import Estimator
+from fastspml.weighting import suitable_weightings
 
 
 def select(

@@ -10,12 +10,12 @@ import numpy as np
 
 from fastspml.baselines import PairSVM
 from fastspml.checks import check_positive_integer
-from fastspml.network import Networks, as_networks
+from fastspml.network import Networks
 from fastspml.selection.folds import with_params
 from fastspml.training.estimator import Estimator
 from fastspml.training.mtspml import MTSPML
 from fastspml.training.spml import SPML
-from fastspml.weighting import smallest_value
+from fastspml.weighting import suitable_weightings
 
 # Evaluations during a fit: after 1/64, 1/16, 1/4, a half and all of the iterations.
 LOOKS = (64, 16, 4, 2, 1)
@@ -101,28 +101,6 @@ def _of_mtspml(estimator: MTSPML) -> tuple[list[Values], list[Values]]:
         _FEW_FACTORED | combined | {"common_reg": [1e-3], "task_reg": [1e-3]},
     ]
     return grids, few
-
-
-def suitable_weightings(networks: Networks) -> list[str | None]:
-    """Return the weightings that suit the features of networks, the likeliest first.
-
-    Counts and binary features: "tfidf", then "l2". Fractions (a value below 1): "l2", then "tfidf". Negative values:
-    "l2", then "none". Networks that are weighted already stay so: None.
-
-    Examples
-    --------
-    >>> import fastspml as fs
-    >>> from fastspml.selection import suitable_weightings
-    >>> suitable_weightings(fs.Network([[1.0, -0.5], [0.2, 0.0]]))
-    ['l2', 'none']
-    """
-    networks = as_networks(networks)
-    if any(network.weighting is not None for network in networks):
-        return [None]
-    smallest = min(smallest_value(network.features, network.n_sparse_features) for network in networks)
-    if smallest < 0:
-        return ["l2", "none"]
-    return ["l2", "tfidf"] if smallest < 1 else ["tfidf", "l2"]
 
 
 def all_settings(estimator: Any, grid: Grid, n_random: int | None, seed: int) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ from fastspml.training.problem import (
 from fastspml.training.shards import Runner, threads
 from fastspml.training.solution import learned_part
 from fastspml.training.state import ProgressCall, State, new_state
-from fastspml.weighting import Weighting, as_weighting
+from fastspml.weighting import Weighting, as_weighting, suitable_weightings
 
 logger = logging.getLogger(__name__)
 
@@ -59,16 +59,16 @@ class Estimator(Parameters, ABC):
     The parameter `metric` is kept as `form`, because `MTSPML.metric` is the method that returns a task's metric.
     """
 
-    metric: InitVar[str] = "diagonal"
-    score: str = parameter("distance", '"distance", or "similarity", which leaves out a candidate\'s own length')
+    metric: InitVar[str] = "factored"
+    score: str = parameter("similarity", '"distance", or "similarity", which leaves out a candidate\'s own length')
     rank: int = parameter(32, "columns of the factors of a factored metric")
     step: float = parameter(0.005, "step size of the factors; half the step needs four times the iterations")
-    margin: float = parameter(1.0, "distance by which a non-neighbour has to be farther than a neighbour")
-    n_iters: int = parameter(20000, "iterations")
+    margin: float = parameter(1 / 3, "distance by which a non-neighbour has to be farther than a neighbour")
+    n_iters: int = parameter(12000, "iterations")
     batch_size: int = parameter(10, "triplets that every task draws in an iteration")
     projection: str | int = parameter("end", '"end", "every", "never", or the number of iterations between projections')
     average: bool = parameter(False, "return the mean of all iterates instead of the last")
-    weighting: str | Weighting | None = parameter(None, '"tfidf", "l1", "l2", "binary" or "none"')  # noqa: RUF009
+    weighting: str | Weighting | None = parameter("auto", '"tfidf", "l1", "l2", "binary", "none", or what suits')  # noqa: RUF009
     seed: int = parameter(0, "the same seed and shards give the same bits on any number of threads and machines")
     shards: int = parameter(1, "parts of a fit that run in parallel; 8 for every thread or worker")
     n_threads: int = parameter(1, "threads that run shards")
@@ -138,7 +138,8 @@ class Estimator(Parameters, ABC):
         """Weight networks and lay them out as flat arrays, for any number of fits by `stages`."""
         self.check_params()
         networks = as_networks(networks)
-        weighting = None if self.weighting is None else as_weighting(self.weighting).fit(networks)
+        kind = suitable_weightings(networks)[0] if self.weighting == "auto" else self.weighting
+        weighting = None if kind is None else as_weighting(kind).fit(networks)
         return lay_out(networks, weighting, not self.algorithm(len(networks)).has_tasks, self.form)
 
     def stages(
@@ -432,7 +433,7 @@ class Estimator(Parameters, ABC):
             raise ValueError(f"projection must be 'end', 'every', 'never' or a positive integer, got {every!r}.")
         if not isinstance(self.average, (bool, np.bool_)):
             raise ValueError(f"average must be True or False, got {self.average!r}.")
-        if self.weighting is not None:
+        if self.weighting is not None and self.weighting != "auto":
             as_weighting(self.weighting)
 
 

@@ -61,12 +61,15 @@ class MTSPML(Estimator):
     weighting_ : Weighting or None
     """
 
+    margin: float = parameter(1.0, "distance by which a non-neighbour has to be farther than a neighbour")
+    step: float = parameter(0.01, "step size of the factors; half the step needs four times the iterations")
+    n_iters: int = parameter(3000, "iterations")
     common_reg: float = parameter(1e-3, "MTSPML: weight of the common metric's regulariser; inf keeps it at its prior")
     task_reg: float | Sequence[float] = parameter(
         1e-3, "MTSPML: weight of the task metrics' regularisers, one number or one per task; inf leaves a task none"
     )
     prior: str = parameter("identity", 'what the (common) metric is pulled to: "zero" or "identity"')
-    project: str = parameter("each", '"each" projects M_0 and every M_q, "combined" only the sums M_0 + M_q')
+    project: str = parameter("combined", '"each" projects M_0 and every M_q, "combined" only the sums M_0 + M_q')
 
     paper_regularisation = {"common_reg": 1e-3, "task_reg": 1e-3, "prior": "identity", "project": "each"}  # noqa: RUF012
 

@@ -58,8 +58,10 @@ class SPML(Estimator):
         every one, never, or every k iterations and after the last.
     average : bool
         Return the mean of all iterates instead of the last.
-    weighting : None, kind or Weighting
+    weighting : "auto", None, kind or Weighting
         None: features are used unchanged. Otherwise the model weights them: give it plain counts, at `fit` and later.
+        "auto" is the first of `suitable_weightings`: tf-idf for counts, l2 for fractions and signed values, None for
+        networks that are weighted already.
     seed : int
         The same seed and shards give the same diagonal metric, bit for bit, on any number of threads and machines.
     shards : int
@@ -80,7 +82,7 @@ class SPML(Estimator):
     """
 
     reg: float = parameter(1e-3, "SPML: weight of the regulariser")
-    prior: str = parameter("zero", 'what the metric is pulled to: "zero" or "identity"')
+    prior: str = parameter("identity", 'what the metric is pulled to: "zero" or "identity"')
 
     paper_regularisation = {"reg": 1e-3, "prior": "zero"}  # noqa: RUF012
 
