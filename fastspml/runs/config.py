@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,13 +16,7 @@ if TYPE_CHECKING:
     from fastspml.training.estimator import Estimator
 
 # What the example sets otherwise than the defaults.
-EXAMPLE_VALUES = {
-    "networks": "networks.h5",
-    "undirected": True,
-    "weighting": "tfidf",
-    "metric": "factored",
-    "project": "combined",
-}
+EXAMPLE_VALUES = {"networks": "networks.h5", "undirected": True}
 
 
 def example() -> str:
@@ -66,19 +61,29 @@ def read_config(path: str | Path) -> dict[str, Any]:
         raise ValueError(f"{path} is nested too deeply; a configuration holds one value per key.") from None
 
 
+def read_run_config(folder: Path) -> dict[str, Any]:
+    """Return the configuration that a run folder holds.
+
+    Earlier versions knew no recipes; what their files leave out (no weighting) has the paper's value.
+    """
+    return {"recipe": "paper"} | read_config(folder / "config.toml")
+
+
 def as_toml(config: Mapping[str, Any]) -> str:
     """Return a configuration as TOML; None is left out."""
     return "".join(f"{key} = {_toml_value(value)}\n" for key, value in config.items() if value is not None)
 
 
 def _toml_value(value: Any) -> str:
-    """Return a value as TOML: as JSON, except that TOML allows no DEL character in a text."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """Return a value as TOML: as JSON, except for infinity, and for DEL characters, which need an escape."""
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    return "inf" if value == math.inf else json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def resolve(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return a complete configuration from the keys that were set; an unknown key is an error."""
-    keys = known_keys(settings.get("model", "MTSPML"))
+    keys = known_keys(settings.get("model", "MTSPML"), settings.get("recipe", "default"))
     for key in settings:
         if key not in keys:
             near = difflib.get_close_matches(key, keys, n=1)

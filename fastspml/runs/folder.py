@@ -25,7 +25,7 @@ from typing import Any
 
 from fastspml import __version__
 from fastspml.runs import lock
-from fastspml.runs.config import as_toml, differing_keys, read_config, resolve
+from fastspml.runs.config import as_toml, differing_keys, read_run_config, resolve
 
 LOG = "log.jsonl"
 PARTIAL = ".fastspml-*.partial"  # files that a killed writer leaves behind, here and in the store
@@ -101,7 +101,7 @@ class RunFolder:
 
     def check_same(self, config: Mapping[str, Any]) -> None:
         """Refuse a configuration that gives another result than that of the folder."""
-        differing = differing_keys(config, resolve(read_config(self.path / "config.toml")))
+        differing = differing_keys(config, resolve(read_run_config(self.path)))
         if not differing:
             return
         keys = f"{', '.join(differing)} differ{'s' if len(differing) == 1 else ''}"

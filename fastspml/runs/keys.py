@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from fastspml.training.estimator import Estimator
 
 MODELS = ("MTSPML", "SPML")
+RECIPES = ("default", "paper")
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,11 @@ def _integer_from(least: int) -> Callable[[str, Any], None]:
     return check
 
 
+def _recipe(name: str, value: Any) -> None:
+    if value not in RECIPES:
+        raise ValueError(f"{name} must be {' or '.join(map(repr, RECIPES))}, got {value!r}.")
+
+
 def _later(name: str, value: Any) -> None:
     """Leave the check to the function that takes the value."""
 
@@ -90,6 +96,9 @@ class RunKeys:
     networks: str = _key("", "file of networks to train on, made by fastspml import", _file)
     mapped: bool = _key(False, "leave features and links in that file: for networks larger than memory", _switch, True)
     model: str = _key("MTSPML", "MTSPML: a common metric and one per task; SPML: one metric for all tasks", _later)
+    recipe: str = _key(
+        "default", "defaults of the model: the best ones by cross-validation, or those of the paper", _recipe, True
+    )
     undirected: bool = _key(False, "make every link run both ways before training", _switch)
     test_size: float = _key(0.2, "share of the nodes to hide, for fastspml evaluate; 0 trains on all", _later)
     split_seed: int = _key(0, "seed of the choice of hidden nodes", _later)
@@ -103,29 +112,6 @@ class RunKeys:
     )
 
 
-# Help for parameters of a model whose dataclass field has no metadata={"help": ...}.
-PARAMETER_HELP = {
-    "metric": "factored learns which words mean the same, diagonal weighs words, full is for few words",
-    "score": "what ranks candidates: distance, or similarity, which ignores a candidate's own length",
-    "rank": "number of factors of a factored metric",
-    "step": "step size of a factored metric; a smaller one needs more iterations",
-    "reg": "weight of the regulariser",
-    "prior": "what the metric is pulled to: zero or identity",
-    "common_reg": "weight of the common metric's regulariser, which pulls it to the identity",
-    "task_reg": "weight of the tasks' regularisers, which pull to zero; a number, or a list with one per task",
-    "project": "each projects common and task metrics separately, as in the paper; combined only their sums",
-    "margin": "by how much a non-neighbour has to be farther than a neighbour",
-    "n_iters": "number of iterations",
-    "batch_size": "triplets drawn per iteration and task",
-    "projection": "when to project: end, every, never, or a number of iterations",
-    "average": "return the mean of all iterates",
-    "weighting": "how the model weights plain counts: tfidf, none, binary, l1 or l2",
-    "seed": "seed of the draws; the same seed gives the same metric, bit for bit, on any number of threads",
-    "shards": "parts of the fit that run in parallel on threads or a cluster; use 8 per thread or worker",
-    "n_threads": "threads that run shards",
-}
-
-
 def run_keys() -> dict[str, Key]:
     """Return the keys besides the parameters of the model, by name; needs no compiler."""
     return {
@@ -134,13 +120,11 @@ def run_keys() -> dict[str, Key]:
     }
 
 
-def model_keys(model: str) -> dict[str, Key]:
-    """Return the parameters of a kind of model as keys, by name."""
-    declared, keys = model_class(model).__dataclass_fields__, {}
-    for name, default in model_class(model)().get_params().items():
-        metadata = declared[name].metadata if name in declared else {}
-        help_text = metadata.get("help") or PARAMETER_HELP.get(name, "")
-        keys[name] = Key(name, default, help_text, metadata.get("may_change", name == "n_threads"), (model,))
+def model_keys(model: str, recipe: str = "default") -> dict[str, Key]:
+    """Return the parameters of a kind of model as keys, by name, with the defaults of a recipe."""
+    kind, keys = model_class(model), {}
+    for name, default in (kind.paper() if recipe == "paper" else kind()).get_params().items():
+        keys[name] = Key(name, default, kind.parameter_help(name), name == "n_threads", (model,))
     return keys
 
 
@@ -154,9 +138,9 @@ def all_keys() -> dict[str, Key]:
     return keys
 
 
-def known_keys(model: str) -> dict[str, Any]:
-    """Return the defaults of all keys of a configuration for a kind of model, by name."""
-    keys = run_keys() | model_keys(model)
+def known_keys(model: str, recipe: str = "default") -> dict[str, Any]:
+    """Return the defaults of all keys of a configuration for a kind of model and a recipe, by name."""
+    keys = run_keys() | model_keys(model, recipe)
     return {name: key.default for name, key in keys.items()} | {"model": model}
 
 

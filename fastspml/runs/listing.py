@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fastspml.runs import lock
-from fastspml.runs.config import read_config
+from fastspml.runs.config import read_run_config
 from fastspml.runs.folder import Lines
 from fastspml.runs.history import read_history, read_trials
 
@@ -49,7 +49,7 @@ def _runs_below(folder: Path) -> Iterator[Path]:
 def list_run(path: Path) -> Listed:
     """Return the state of a run. Damaged lines of its files are skipped."""
     try:
-        n_iters = int(read_config(path / "config.toml")["n_iters"])
+        n_iters = int(read_run_config(path)["n_iters"])
     except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         return Listed(str(path), "failed", 0, 0, None, None, 0.0, None, reason=_sentence(error))
     history, trials = read_history(path), read_trials(path)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fastspml.io import file_checksum, file_kind, read_networks
 from fastspml.network import Network
-from fastspml.runs.config import read_config
+from fastspml.runs.config import read_run_config
 from fastspml.runs.folder import first_start
 from fastspml.splits import split_networks
 from fastspml.training.model_files import load_model
@@ -25,7 +25,7 @@ def open_run(path: str | Path) -> tuple[Any, dict[str, Any] | None]:
         return load_model(path), None
     if not (path / "model.h5").exists():
         raise FileNotFoundError(f"{path} holds no finished model; fastspml train -o {path} makes or resumes one.")
-    return load_model(path / "model.h5"), read_config(path / "config.toml")
+    return load_model(path / "model.h5"), read_run_config(path)
 
 
 def networks_of(path: str | None, config: Mapping[str, Any] | None) -> list[Network]:

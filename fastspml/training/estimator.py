@@ -92,6 +92,13 @@ class Estimator(Parameters, ABC):
         """Return the parameters by name."""
         return {"metric": self.form} | super().get_params(deep)
 
+    @classmethod
+    def parameter_help(cls, name: str) -> str:
+        """Return the line that the command line and configuration files show for a parameter."""
+        if name == "metric":
+            return '"factored" learns which features are similar, "diagonal" weighs them, "full" is for few features'
+        return cls.__dataclass_fields__[name].metadata["help"]
+
     # ---- what SPML and MTSPML provide ----
 
     paper_regularisation: ClassVar[dict[str, Any]]  # the parameters of `paper` that only one of them has
