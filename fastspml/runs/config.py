@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fastspml.training.estimator import Estimator
 
 # What the example sets otherwise than the defaults.
-EXAMPLE_VALUES = {"networks": "networks.h5", "undirected": True}
+EXAMPLE_VALUES = {"networks": "networks.h5"}
 
 
 def example() -> str:
