@@ -39,7 +39,7 @@ FREE = (0, 4096 - 16 - 40)  # the rest of a heap after an object of 20 bytes
         (heap([(1, 20), (2, 5000)]), 20),  # beyond the end of the heap
         (heap([(1, 20), FREE], size=4096)[:4000], 0),  # HDF5 refuses heaps beyond the end of the file
         (b"GCOL-1234" * 1000, 0),
-        (b"GCOL\x01\0\0\0" + bytes(5000), 0),  # a name and zeros; HDF5 refuses heaps below 4096 bytes
+        (b"GCOL\x01\0\0\0" + bytes(5000), 0),  # a name, padded with zeros
     ],
 )
 def test_the_longest_text_is_found(tmp_path, raw, expected):
@@ -66,7 +66,8 @@ def test_what_follows_a_shorter_heap_within_a_longer_one_is_checked(tmp_path):
     chain = b"".join(struct.pack("<H6xQ", 1, 1000) + bytes(1000) for _ in range(8))
     raw = struct.pack("<8sQ", b"GCOL\x01\0\0\0", 16 + len(chain) + 16) + chain + struct.pack("<H6xQ", 0, 0)
     shorter = bytearray(raw)
-    shorter[32:48] = struct.pack("<8sQ", b"GCOL\x01\0\0\0", 4096)  # its first object starts within the other's chain
+    shorter[32:48] = struct.pack("<8sQ", b"GCOL\x01\0\0\0", 4096)
+    shorter[48:64] = struct.pack("<H6xQ", 1, 968)  # the next object is the second of the longer heap
     with pytest.raises(ValueError, match="it has no end"):
         longest(tmp_path, bytes(shorter))
 

@@ -6,8 +6,8 @@ import mmap
 import struct
 from pathlib import Path
 
-# Signature, version and three reserved bytes, then the size, which includes this header and is at least 4096.
-SIGNATURE, HEADER_BYTES, MIN_HEAP_BYTES = b"GCOL\x01\0\0\0", 16, 4096
+# Signature, version and three reserved bytes; the size follows, which includes this header.
+SIGNATURE, HEADER_BYTES = b"GCOL\x01\0\0\0", 16
 OBJECT_HEADER_BYTES = 16
 
 
@@ -21,7 +21,7 @@ def longest_in_heaps(path: Path) -> int:
         start = raw.find(SIGNATURE)
         while start >= 0:
             size = int.from_bytes(raw[start + 8 : start + HEADER_BYTES], "little")
-            if MIN_HEAP_BYTES <= size <= len(raw) - start:  # HDF5 refuses all others
+            if size <= len(raw) - start:  # HDF5 refuses all others
                 heaps.append((start + size, start + HEADER_BYTES))
             start = raw.find(SIGNATURE, start + 1)
         longest = 0
