@@ -271,6 +271,13 @@ def test_radius(radius):
             np.testing.assert_allclose(values[q], expected[1], rtol=1e-9, atol=1e-12)
 
 
+def test_a_node_at_the_radius_is_within_it():
+    index = fs.LinkIndex(fs.Metric.identity(1), fs.Network([[1.0], [2.0], [3.0]]))
+    assert index.query([0.0], 3, radius=4.0)[0].tolist() == [[0, 1, -1]]
+    similar = fs.LinkIndex(fs.Metric.identity(1, score="similarity"), fs.Network([[1.0], [2.0], [3.0]]))
+    assert similar.query([1.0], 3, radius=4.0)[0].tolist() == [[2, 1, -1]]
+
+
 def test_filters_do_not_slow_bounds_down_to_a_wrong_result():
     """Hidden nodes neither set the limit of a search by bounds nor are found by it."""
     network = fs.Weighting("l2").fit_transform(fs.Network(text_like(2000)))
@@ -411,6 +418,23 @@ def test_added_and_removed_nodes_give_the_answers_of_a_rebuilt_index(crowd, case
     assert_equal_indices(index, fs.LinkIndex(metric, network.subset(left)), queries)
     index.add(network.subset(range(475, 600)))
     assert_equal_indices(index, fs.LinkIndex(metric, network.subset([*left, *range(475, 600)])), queries)
+
+
+@pytest.mark.parametrize("metric", [fs.Metric.identity(1), fs.Metric.full(np.eye(1))], ids=["diagonal", "full"])
+def test_what_ties_follows_the_nodes_that_are_there(metric):
+    """Nodes that are apart among short ones tie among long ones, also if those came, or short ones went, later."""
+    short, long = np.array([[1e-7], [3e-7], [2e-7]]), np.array([[1.0], [2.0]])
+    index = fs.LinkIndex(metric, fs.Network(np.vstack([short, long])))
+    assert index.query([0.0], 5)[0].tolist() == [[0, 2, 1, 3, 4]]
+    index.add([[3.0]])
+    assert index.query([0.0], 6)[0].tolist() == [[0, 1, 2, 3, 4, 5]]
+    index = fs.LinkIndex(metric, fs.Network(np.vstack([long, short, 1e-7 * np.ones((2, 1))])))
+    index.remove([5, 6, 4])
+    assert index.query([0.0], 4)[0].tolist() == [[2, 3, 0, 1]]
+    index = fs.LinkIndex(metric, fs.Network(np.vstack([long, [[3e-7], [2e-7]], 1e-7 * np.ones((1, 1))])))
+    assert index.query([0.0], 5)[0].tolist() == [[4, 3, 2, 0, 1]]
+    index.remove([4])
+    assert index.query([0.0], 4)[0].tolist() == [[2, 3, 0, 1]]
 
 
 def test_nodes_without_names_are_renumbered():

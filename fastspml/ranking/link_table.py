@@ -10,7 +10,7 @@ import math
 import os
 import unicodedata
 from collections.abc import Iterator, Sequence
-from importlib import import_module
+from contextlib import contextmanager
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -147,18 +147,24 @@ class LinkTable:
 
     def to_pandas(self) -> Any:
         """Return a pandas.DataFrame with a row per link."""
-        return _package("pandas").DataFrame(self.to_dict(), columns=self._header())
+        with _optional("pandas"):
+            import pandas
+        return pandas.DataFrame(self.to_dict(), columns=self._header())
 
     def to_polars(self) -> Any:
         """Return a polars.DataFrame with a row per link."""
-        return _package("polars").DataFrame(self.to_dict())
+        with _optional("polars"):
+            import polars
+        return polars.DataFrame(self.to_dict())
 
     def to_networkx(self) -> Any:
         """Return a networkx.DiGraph with an edge from node to candidate per link, with score and probability.
 
         A new node without a name, which is known by the position of its row, becomes ("new", position).
         """
-        graph = _package("networkx").DiGraph()
+        with _optional("networkx"):
+            import networkx
+        graph = networkx.DiGraph()
         for link in self:
             node = link.node if self._are_named else ("new", link.node)
             graph.add_edge(node, link.candidate, score=link.score, probability=link.probability)
@@ -241,9 +247,10 @@ def _deliver(text: str, path: str | os.PathLike[str] | None, overwrite: bool) ->
     return None
 
 
-def _package(name: str) -> Any:
-    """Import an optional package, or say how to get it."""
+@contextmanager
+def _optional(package: str) -> Iterator[None]:
+    """Say how to get an optional package where importing it fails."""
     try:
-        return import_module(name)
+        yield
     except ImportError:
-        raise ImportError(f"{name} is not installed; run pip install {name} and try again.") from None
+        raise ImportError(f"{package} is not installed; run pip install {package} and try again.") from None
