@@ -240,9 +240,10 @@ def test_columns_may_be_features_beside_words():
 
 
 def test_tasks_of_a_column_are_a_list():
-    with pytest.warns(UserWarning, match="1 of 2 edges are between tasks and were left out"):
-        a, b = fs.Network.from_frames(pandas.DataFrame(PAPERS), pandas.DataFrame(CITES), task="area")
-    assert [(net.name, net.nodes.tolist(), net.n_links) for net in (a, b)] == [("a", ["p1", "p2"], 1), ("b", ["p3"], 0)]
+    cites = pandas.DataFrame({"source": ["p2", "p3", "p1"], "target": ["p1", "p2", "p2"]})
+    with pytest.warns(UserWarning, match="1 of 3 edges are between tasks and were left out"):
+        a, b = fs.Network.from_frames(pandas.DataFrame(PAPERS), cites, task="area")
+    assert [(net.name, net.nodes.tolist(), net.n_links) for net in (a, b)] == [("a", ["p1", "p2"], 2), ("b", ["p3"], 0)]
     assert a.vocabulary.tolist() == b.vocabulary.tolist() == ["year"]
 
 
