@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -394,11 +396,16 @@ def test_undefined_folds_do_not_count_in_the_comparison():
     assert selection.beats_baselines_
 
 
-@pytest.mark.filterwarnings("error")
 def test_select_warns_if_the_choice_is_not_ahead(tasks):
     with pytest.warns(SelectionWarning, match="The best setting is not ahead of .*, the best baseline"):
         fs.select(fs.SPML(weighting="none"), tasks, {"n_iters": [1]}, n_folds=3)
-    fs.select(fs.baselines.Euclid(), tasks, {"weighting": ["l1"]}, n_folds=3)  # a baseline itself is not compared
+
+
+def test_baselines_are_selected_without_a_warning(tasks):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        selection = fs.select(fs.baselines.Euclid(), tasks, {"weighting": ["none"]}, n_folds=3)
+    assert not selection.beats_baselines_
 
 
 # ---- weightings ----
