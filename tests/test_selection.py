@@ -377,7 +377,7 @@ def made_selection(best, baselines):
 
 @pytest.mark.parametrize(
     ("best", "is_ahead"),
-    [((0.82, 0.92, 0.88), True), ((0.81, 0.91, 0.83), False), ((0.70, 0.70, 0.70), False), ((0.80, 0.90, 0.85), False)],
+    [((0.82, 0.92, 0.88), True), ((0.81, 0.92, 0.83), False), ((0.70, 0.70, 0.70), False), ((0.80, 0.90, 0.85), False)],
 )
 def test_the_choice_is_compared_with_the_best_baseline_fold_by_fold(best, is_ahead):
     """The folds differ by far more than the differences, so unpaired errors would decide nothing."""
