@@ -14,6 +14,7 @@ import pytest
 import fastspml as fs
 from fastspml.cli import main
 from fastspml.runs.config import read_config
+from fastspml.selection.scorings import DEFAULT
 
 GRID = ["--grid", "reg=[0.1,0.01]", "--grid", "margin=[0.5,1]", "--grid", "n-iters=[20,40]"]
 
@@ -64,7 +65,7 @@ def test_the_table(file, tmp_path, capsys):
     )
     header, *rows = out.split("\n\n")[0].splitlines()
     assert code == 0
-    assert header.split() == ["reg", "margin", "n_iters", "AUC", "standard", "error"]
+    assert header.split() == ["reg", "margin", "n_iters", DEFAULT, "standard", "error", "AUC"]
     assert len(rows) == 3
     assert "model.h5: trained on all nodes that are not hidden, with reg = " in out
 

@@ -86,10 +86,10 @@ def run(options: argparse.Namespace) -> None:
     varied = [key for key in selection.best_params_ if len({str(row.get(key)) for row in table}) > 1]
     print_table(
         [
-            [*(_short(row.get(key, "")) for key in varied), row["auc"], row["standard_error"]]
+            [*(_short(row.get(key, "")) for key in varied), row["score"], row["standard_error"], row["auc"]]
             for row in table[: options.top]
         ],
-        header=[*varied, "AUC", "standard error"],
+        header=[*varied, selection.scoring_, "standard error", "AUC"],
     )
     chosen = ", ".join(f"{key} = {_short(value)}" for key, value in selection.best_params_.items())
     print(f"\n{printable(options.output)}/model.h5: trained on all nodes that are not hidden, with {chosen}")
