@@ -76,7 +76,6 @@ def test_a_data_set_is_measured_and_shown(network):
     assert "| selected |" in accuracy.page(records)
 
 
-@pytest.mark.skipif("ndcg" not in fs.LinkQuality.__dataclass_fields__, reason="compares by nDCG, too")
 @pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
 def test_scorings_choose_among_the_same_trials(network, monkeypatch):
     monkeypatch.setitem(scoring.N_ITERS, fs.SPML, 64)

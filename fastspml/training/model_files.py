@@ -171,7 +171,7 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
         )
     with file.checking("parameters"):
         model: Any = {"SPML": SPML, "MTSPML": MTSPML}[kind](**_from_json(file.text(group, "parameters")))
-        model._check_params()
+        model.check_params()
     if file.find(group, "hidden_nodes") is not None:
         model.hidden_nodes_ = read_list(file, group, "hidden_nodes", read_positions)
     if file.find(group, "n_nodes") is not None:
