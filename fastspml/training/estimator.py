@@ -42,8 +42,8 @@ logger = logging.getLogger(__name__)
 FORMS = ("diagonal", "full", "factored")
 SCORES = ("distance", "similarity")
 PAPER: dict[str, Any] = {
-    "metric": "diagonal", "score": "distance", "rank": 32, "step": 0.005, "margin": 1.0, "n_iters": 5000, "batch_size": 10, "projection": "end",
-    "average": False, "weighting": None,
+    "metric": "diagonal", "score": "distance", "rank": 32, "step": 0.005, "margin": 1.0, "n_iters": 5000,
+    "batch_size": 10, "projection": "end", "average": False, "weighting": None,
 }  # fmt: skip
 
 
