@@ -157,7 +157,7 @@ def anchors_sentence(results: dict[str, list[dict[str, Any]]]) -> str:
     parts = []
     for name, records in results.items():
         auc = float(np.mean([record["fastspml"][0] for record in records]))
-        method, published = max(anchors.PROTOCOLS[name][2].items(), key=lambda item: item[1][0])
+        method, published = max(anchors.PROTOCOLS[name][1].items(), key=lambda item: item[1][0])
         parts.append(f"{name} {auc:.3f} ({method}, published: {published[0]:.3f})")
     return textwrap.fill(f"AUC in published protocols: {'; '.join(parts)}.", 120)
 

@@ -53,21 +53,28 @@ if TYPE_CHECKING:
     from fastspml import baselines as baselines
     from fastspml import cluster as _cluster
     from fastspml import datasets as datasets
+    from fastspml.frames import networks_from_frames as networks_from_frames
     from fastspml.io import read_networks as read_networks
     from fastspml.io import write_networks as write_networks
     from fastspml.leaks import check_leaks as check_leaks
     from fastspml.metric import Metric as Metric
     from fastspml.network import Network as Network
+    from fastspml.ranking.calibration import Calibration as Calibration
     from fastspml.ranking.index import LinkIndex as LinkIndex
     from fastspml.ranking.index import connect as connect
+    from fastspml.ranking.link_table import LinkTable as LinkTable
     from fastspml.ranking.measures import LinkQuality as LinkQuality
     from fastspml.ranking.measures import link_auc as link_auc
     from fastspml.ranking.measures import link_quality as link_quality
+    from fastspml.ranking.prediction import predict_links as predict_links
+    from fastspml.ranking.suggestions import ListQuality as ListQuality
+    from fastspml.ranking.suggestions import list_quality as list_quality
     from fastspml.selection import Selection as Selection
     from fastspml.selection import select as select
     from fastspml.splits import Split as Split
     from fastspml.splits import split_networks as split_networks
     from fastspml.synthetic import synthetic_networks as synthetic_networks
+    from fastspml.tokens import Tokenizer as Tokenizer
     from fastspml.training.model_files import load_model as load_model
     from fastspml.training.model_files import save_model as save_model
     from fastspml.training.mtspml import MTSPML as MTSPML

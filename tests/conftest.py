@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # bits of full metrics, and no threads that spin beside other tests
+
+import os
 from pathlib import Path
 
 import numpy as np

@@ -317,7 +317,7 @@ def test_parameters(method):
 
 def test_parameters_of_single_task_spml(network):
     method = baselines.SingleTaskSPML(reg=0.1).set_params(n_iters=20, metric="full")
-    assert method.get_params() == fs.SPML.paper(reg=0.1, n_iters=20, metric="full").get_params()
+    assert method.get_params() == fs.SPML(reg=0.1, n_iters=20, metric="full").get_params()
     assert method.fit(network).metric_for(network).is_full
 
 

@@ -40,6 +40,8 @@ def run_folder(file, tmp_path_factory):
             "train",
             "--networks",
             str(file),
+            "--recipe",
+            "paper",
             "--weighting",
             "tfidf",
             "--n-iters",
@@ -90,7 +92,7 @@ def test_demo(capsys, tmp_path):
     assert err.splitlines()[-1].endswith(str(folder / "report.html"))
     model = fs.load_model(folder / "model.h5")
     assert model.task_names_ == [network.name for network in fs.datasets.debian()]
-    assert "have exactly the attributes" in err
+    assert "have exactly the features" in err
     assert max(len(line) for line in out.splitlines()) <= 80
     assert max(len(line.replace(str(tmp_path), "")) for line in err.splitlines()) <= 80
     code, _, err = run(capsys, "demo", "-o", folder)
@@ -375,7 +377,7 @@ def test_a_switch_needs_no_value(capsys, file, tmp_path, arguments, expected):
 
 
 def test_the_help_of_a_parameter_is_that_of_its_field(capsys, monkeypatch):
-    field = fs.MTSPML.__dataclass_fields__["margin"]
+    field = fs.MTSPML.__dataclass_fields__["batch_size"]
     monkeypatch.setattr(field, "metadata", {"help": "the distance between good and bad"})
     assert "the distance between good and bad" in run(capsys, "train", "--help")[1]
     assert "# the distance between good and bad" in run(capsys, "train", "--example")[1]

@@ -44,7 +44,7 @@ def test_the_run_has_the_best_parameters_and_hidden_nodes_took_no_part(file, tmp
     result = json.loads(out)
     training = [split.train for split in fs.split_networks(fs.read_networks(file), 0.2, 0)]
     grid = {"reg": [0.1, 0.01], "margin": [0.5, 1], "n_iters": [20, 40]}
-    expected = fs.select(fs.SPML.paper(weighting="tfidf"), training, grid, n_folds=3)
+    expected = fs.select(fs.SPML(weighting="tfidf"), training, grid, n_folds=3)
     assert result["best"] == expected.best_params_
     assert [row["auc"] for row in result["tried"]] == [trial.auc for trial in expected.trials_]
     assert result["complete"]

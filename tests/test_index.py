@@ -191,7 +191,7 @@ def test_a_newcomers_tasks_are_ranked_by_similarity():
     [
         (lambda net: fs.link_auc(3, net, [0]), TypeError, "scorer must be a Metric, a fitted model or have a method scores"),
         (lambda net: fs.link_auc(fs.Metric.identity(3), net, [0]), ValueError, "has 9 features, but the metric has 3"),
-        (lambda net: fs.link_auc(fs.Metric.identity(9), net, [99]), ValueError, "has nodes 0 to 13"),
+        (lambda net: fs.link_auc(fs.Metric.identity(9), net, [99]), ValueError, "nodes must be from 0 to 13"),
         (lambda net: fs.link_quality(fs.Metric.identity(9), net, [0], k=0), ValueError, "k must be a positive integer"),
         (lambda net: fs.link_auc(Table(np.zeros((14, 3))), net, [0]), ValueError, "Table.scores returned shape"),
         (lambda net: fs.LinkIndex(fs.Metric.identity(9), net).query(np.ones(9), k=15), ValueError, "number of nodes that can be found, 14"),
@@ -549,8 +549,8 @@ def _change(path, name, change):
 HOSTILE = {
     "another value": ("by_feature/data", lambda data: data.__setitem__(0, 7.0), "by_feature of index.h5 is not the transpose of X"),
     "another node": ("by_feature/indices", lambda data: data.__setitem__(0, (data[0] + 1) % 600), "index.h5"),
-    "a node beyond the end": ("by_feature/indices", lambda data: data.__setitem__(0, 10**6), "must lie in 0 to 599"),
-    "a negative feature": ("X/indices", lambda data: data.__setitem__(0, -1), "must lie in 0 to 119"),
+    "a node beyond the end": ("by_feature/indices", lambda data: data.__setitem__(0, 10**6), "must be from 0 to 599"),
+    "a negative feature": ("X/indices", lambda data: data.__setitem__(0, -1), "must be from 0 to 119"),
     "a wrong indptr": ("X/indptr", lambda data: data.__setitem__(1, 10**9), "indptr of X must start at 0 and never decrease"),
     "a NaN": ("X/data", lambda data: data.__setitem__(3, np.nan), "X of index.h5"),
     "infinite weights": ("metric/weights", lambda data: data.__setitem__(3, np.inf), "weights of a metric must be finite"),

@@ -80,9 +80,14 @@ def test_any_text_is_a_name(tmp_path, names, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "match"), [("a\0b", r"'a\\x00b' holds a NUL character"), ("a\ud800", "is no valid Unicode text")]
+    ("what", "name", "match"),
+    [
+        ("name", "a\0b", r"'a\\x00b' holds a NUL character"),
+        ("name", "a\ud800", "is no valid Unicode text"),
+        ("nodes", "a\ud800", "is no valid Unicode text"),
+        ("vocabulary", "a\ud800", "is no valid Unicode text"),
+    ],
 )
-@pytest.mark.parametrize("what", ["name", "nodes", "vocabulary"])
 def test_a_name_that_hdf5_cannot_hold_is_refused(path, what, name, match):
     network = fs.Network(np.eye(2), **{what: name if what == "name" else ["x", name]})
     with pytest.raises(ValueError, match=match):
@@ -199,7 +204,7 @@ def test_an_h5ad_file_that_is_no_network(tmp_path):
         fs.read_networks(path)
     with pytest.warns(UserWarning, match="not unique"):
         anndata.AnnData(np.eye(2), obs=pd.DataFrame(index=["a", "a"])).write_h5ad(path)
-    with pytest.raises(ValueError, match="obs of a.h5ad cannot be used: nodes must be distinct; 'a' stands 2 times"):
+    with pytest.raises(ValueError, match="obs of a.h5ad cannot be used: nodes must be distinct; 'a' occurs 2 times"):
         fs.read_networks(path)
     anndata.AnnData(np.array([[1.0, np.nan]])).write_h5ad(path)
     with pytest.raises(ValueError, match="X of a.h5ad cannot be used: features must be finite, but row 0"):

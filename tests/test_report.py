@@ -24,7 +24,7 @@ from fastspml.report.comparison import explain_method, paired_difference
 from fastspml.report.summary import ROC_POINTS, about_run, facts, mean_roc, render, write_report
 from tests.conftest import make_network
 
-HOSTILE = "<script>alert('&\"')</script>\x00\u202e"
+HOSTILE = "<script>alert('&\"')</script>\x01\u202e"
 VOID = {"meta", "link", "br", "hr", "img"}
 
 

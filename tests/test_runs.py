@@ -34,7 +34,7 @@ from fastspml.training import chunks, shards
 from fastspml.training.model_files import load_checkpoint, load_model, save_checkpoint
 
 KEYS = {
-    "n_iters": 4_000, "batch_size": 50, "average": "true", "checkpoint_iters": 100, "weighting": "tfidf", "shards": 4,
+    "recipe": "paper", "n_iters": 4_000, "batch_size": 50, "average": "true", "checkpoint_iters": 100, "weighting": "tfidf", "shards": 4,
 }  # fmt: skip
 
 
@@ -58,7 +58,9 @@ def undisturbed(file, tmp_path_factory):
 def short(file, monkeypatch):
     """A configuration of some 20 chunks, for runs within this process."""
     monkeypatch.setattr(chunks, "CHUNK_TRIPLETS", 600)
-    return resolve({"networks": str(file), "n_iters": 400, "checkpoint_iters": 1, "keep_checkpoints": 3})
+    return resolve(
+        {"networks": str(file), "recipe": "paper", "n_iters": 400, "checkpoint_iters": 1, "keep_checkpoints": 3}
+    )
 
 
 def stop_at(iteration, number=signal.SIGTERM):

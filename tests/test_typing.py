@@ -16,8 +16,8 @@ import fastspml
 # Each line is one mistake that mypy must report, or a correct line that it must accept.
 MISTAKES = {
     "model.fitt(networks)": '"SPML" has no attribute "fitt"',
-    'fs.SPML.paper(reg="wrong")': 'Argument "reg" to "SPML" has incompatible type "str"',
-    'fs.MTSPML.paper(task_reg="wrong")': 'Argument "task_reg" to "MTSPML" has incompatible type "str"',
+    'fs.SPML(reg="wrong")': 'Argument "reg" to "SPML" has incompatible type "str"',
+    'fs.MTSPML(task_reg="wrong")': 'Argument "task_reg" to "MTSPML" has incompatible type "str"',
     "fs.SMPL()": 'Module has no attribute "SMPL"',
     "fs.split_networks(networks, test_sise=0.2)": 'Unexpected keyword argument "test_sise"',
     "fs.datasets.debiann()": 'Module has no attribute "debiann"',

@@ -80,6 +80,7 @@ def write_networks(
     >>> fs.write_networks(path, fs.Network([[1, 0], [0, 2]], [[0, 1], [0, 0]], name="tiny"))
     >>> fs.read_networks(path)
     [Network('tiny': 2 nodes, 1 links, 2 features)]
+    >>> folder.cleanup()
     """
     networks = as_networks(networks)
     with writing(path, overwrite, compress) as file:
@@ -159,6 +160,7 @@ def write_h5ad(
     >>> write_h5ad(path, fs.Network([[1, 0], [0, 2]], [[0, 1], [0, 0]], name="cites"))
     >>> fs.read_networks(path)
     [Network('cites': 2 nodes, 1 links, 2 features)]
+    >>> folder.cleanup()
     """
     networks = as_networks(networks)
     first = networks[0]

@@ -62,6 +62,7 @@ def save_model(path: str | os.PathLike[str], model: SPML | MTSPML | Metric, over
     >>> fs.save_model(path, fs.Metric.diagonal([1.0, 0.5]))
     >>> fs.load_model(path).weights
     array([1. , 0.5])
+    >>> folder.cleanup()
     """
     if type(model) not in (SPML, MTSPML, DiagonalMetric, FullMetric, FactoredMetric):
         raise TypeError(f"save_model saves an SPML, an MTSPML or a Metric; got {type(model).__name__}.")
@@ -114,6 +115,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     >>> fs.save_model(path, fs.SPML(n_iters=100))
     >>> fs.load_model(path)
     SPML(n_iters=100)
+    >>> folder.cleanup()
     """
     with reading(path) as file:
         check_format(file, MODEL)
