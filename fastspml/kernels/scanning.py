@@ -56,7 +56,7 @@ def count_negatives(indptr, indices, data, embeddings, norms, first, table, node
     """Count the non-links among a block of nodes, first and on, against the sorted positives of every query, in place.
 
     positives, starts : as in score_links, sorted for each query
-    next_links : uint64 (queries,), where in adj_indices the first neighbour stands that is not below the block
+    next_links : uint64 (queries,), position in adj_indices of the first neighbour that is not below the block
     passed : non-links by how many positives they reach; query q has its part from starts[q] + q on
     ties, n_negative : non-links that tie with each positive, and all of each query
     """

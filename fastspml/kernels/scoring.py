@@ -16,7 +16,7 @@ ZERO, ONE, TWO, THREE, FOUR = (np.uint64(number) for number in range(5))
 # Scores that are looked at together while they are in the first cache: 16 kB.
 BLOCK_NODES = np.uint64(2048)
 
-# Up to so many positives, comparing with each is faster than searching among them (measured: even at about 180).
+# Up to this number of positives, comparing with each is faster than a binary search (measured: even at about 180).
 FEW_POSITIVES = 128
 
 

@@ -40,7 +40,7 @@ OTHER_TERMS = 16
 # Sizes between these, if not zero, lose nothing to the range of float32 that ROUNDING does not allow for.
 SMALLEST_SIZE, LARGEST_SIZE = 1e-30, 1e30
 
-# So many nodes, and one in so many, may be scored one by one; a search through all is cheaper than more.
+# Nodes, and the share of nodes (1 in n), that may be scored one by one; beyond that a search through all is cheaper.
 FEW_NODES, NODES_PER_SCORED = 64, 32
 
 # Queries that may be hard before it is asked whether most are.

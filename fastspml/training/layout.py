@@ -29,7 +29,7 @@ def stack(
     order. To draw triplets no rows are needed.
 
     Features that tasks share are laid out once. Those of a single network that is large or mapped are not copied, and
-    what has to be laid out anew of mapped networks lies in files again.
+    copies that mapped networks need are stored in files again.
     """
     group_starts = np.array([0, len(networks)] if pooled else range(len(networks) + 1), dtype=np.uint64)
     n_triplets = [network.n_triplets for network in networks]

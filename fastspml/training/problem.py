@@ -1,4 +1,4 @@
-"""A fit as kernels and projections see it: networks laid out, settings, and the metrics that totals stand for.
+"""The problem of a fit: networks as flat arrays, settings of the kernels, and the metrics that follow from totals.
 
 With step size 1/(reg t) the metric of iteration t is P + V / (reg t), where V is the running sum of the negated data
 subgradients. So V is all that training keeps.
@@ -154,7 +154,7 @@ def factor_width(rank: int) -> int:
 
 
 def factors_of_sums(settings: Settings, sums: Sums) -> np.ndarray:
-    """Return the factors that sums stand for, (features, rank)."""
+    """Return the factors F = F0 + step S / sqrt(G), shape (n_features, rank), from the sums S and G."""
     factors = np.empty((len(sums.factor_totals), int(settings.rank)), sums.factor_totals.dtype)
     set_factors(settings, sums, factors)
     return factors

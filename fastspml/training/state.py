@@ -73,13 +73,13 @@ class State:
     columns: np.ndarray | None  # the features that have a row, for a full metric, the most frequent first
     ahead: np.ndarray  # int64 (metrics,): iterations that a metric has done more than the others; 0 but for added tasks
     round: Round | None = None
-    clock_origin: int = 0  # totals stand for clock_origin + clock_rate * iteration iterations: a shard's for R times
+    clock_origin: int = 0  # totals count for clock_origin + clock_rate * iteration iterations: a shard's for R times
     clock_rate: int = 1  # the number that it has run since the start of the round
     first: int = 0  # the iteration before the first that `counts` has a row for
 
     @property
     def form(self) -> str:
-        """The form of the metrics that the totals stand for."""
+        """The form of the metrics."""
         if self.columns is not None:
             return "full"
         return "factored" if self.sums.factor_totals.shape[1] else "diagonal"
@@ -137,7 +137,7 @@ class State:
         return {name: int(counters[counter]) for name, counter in WORK_COUNTERS.items()}
 
     def clock(self, column: int) -> int:
-        """Return the iterations that the totals of a metric stand for."""
+        """Return the number of iterations that the totals of a metric count for."""
         return self.clock_origin + self.clock_rate * self.iteration + int(self.ahead[column])
 
     def counts_until(self, last: int) -> np.ndarray:
