@@ -2,7 +2,7 @@
 
 Nothing here computes anything. Everything that a kernel calls is inlined into it, so the compiler has many values to
 hold in few registers, and it optimises each loop as if it were long, while a row has about 50 features.
-`bench/results/speed/tricks.md` has what each hint saves.
+`python -m bench.speed.tricks` measures what each hint saves.
 """
 
 from __future__ import annotations

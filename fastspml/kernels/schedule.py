@@ -1,7 +1,7 @@
 """The prefetch schedule: batches drawn one iteration early, and memory prefetched some triplets before it is read.
 
 Draws have no state and need no metric, so the triplets of iteration t + 1 can be drawn before iteration t. The results
-do not depend on anything here; `bench/results/speed/tricks.md` has what each prefetch saves.
+do not depend on anything here; `python -m bench.speed.tricks` measures what each prefetch saves.
 """
 
 from __future__ import annotations
