@@ -1,4 +1,7 @@
-"""What differs between Algorithm 1 (SPML) and Algorithm 2 (MT-SPML): their metrics, and what these are pulled to."""
+"""What differs between Algorithm 1 (SPML) and Algorithm 2 (MT-SPML): their metrics, and what these are pulled to.
+
+Their loop is in `kernels.algorithms`.
+"""
 
 from __future__ import annotations
 

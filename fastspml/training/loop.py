@@ -1,6 +1,7 @@
 """The training loop: one stream of iterations, chunk by chunk, and then rounds of shards.
 
-Kernels run a chunk or a shard; Python runs in between. `fastspml.training.shards` explains rounds.
+The loop over iterations itself is `kernels.algorithms.run_chunk`; Python runs between chunks and shards.
+`fastspml.training.shards` explains rounds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The objective: the mean hinge over the triplets of networks, all of them or a sample."""
+"""The data term of the objective: the mean hinge over the triplets of networks, all of them or a sample.
+
+`Estimator.objective` adds the regulariser.
+"""
 
 from __future__ import annotations
 

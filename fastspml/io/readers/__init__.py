@@ -1,1 +1,5 @@
-"""Readers: one file a source format, each a function from files to a list of Network."""
+"""Readers of other programs' files, one file per format.
+
+To add a format: write ``read_<format>`` in ``io/readers/<format>.py``, which returns networks, and register it in
+``FORMATS`` of ``cli/import_networks.py`` with its arguments. `lines`, `bounds`, `counts` and `npy` are helpers.
+"""
