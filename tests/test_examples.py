@@ -17,7 +17,7 @@ SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__in
 # The line of each example's output that answers its question.
 ANSWERS = {
     "larger_than_memory": "Same metric as in memory: True",
-    "nearest_neighbours": "Largest difference from a distance of LinkIndex:",
+    "nearest_neighbours": "Same distances as LinkIndex: True",
     "new_package": "timidity",
     "own_csv": "AUC of the five:",
     "several_sections": "mean AUC   alone  pooled  together",

@@ -460,5 +460,4 @@ def test_threads_that_wait_for_one_queue_all_give_up_in_time():
         _thread.start_new_thread(consume, ())
     for item in range(4_000):
         queue.put(item)
-    for _ in range(4):
-        ended.get()
+    assert [ended.get(timeout=60) for _ in range(4)] == [None] * 4
