@@ -273,13 +273,13 @@ def main() -> None:
                 "200,000 x 100,000": one_network(planted, 1e-6, 1_000_000, 400),
             }
             parts["workers"] = lambda: {
-                "Debian packages": workers(files["Debian"], 14_000_000, 16, 2),
-                "Debian packages, three times as long": workers(files["Debian"], 42_000_000, 16, 1),
-                "200,000 x 100,000": workers(files["planted"], 5_000_000, 16, 2),
+                "Debian packages": workers(files["Debian"], 14_000_000, 32, 3),
+                "Debian packages, three times as long": workers(files["Debian"], 42_000_000, 32, 1),
+                "200,000 x 100,000": workers(files["planted"], 6_000_000, 32, 3),
             }
         else:
             parts["result"] = lambda: {"planted": one_network(planted, 1e-5, 100_000, 400)}
-            parts["workers"] = lambda: {"planted": workers(files["planted"], 1_000_000, 16, 1)}
+            parts["workers"] = lambda: {"planted": workers(files["planted"], 1_000_000, 32, 1)}
         path = options.output / "distributed.json"
         results = json.loads(path.read_text()) if options.only and path.exists() else {}
         results.pop("machine", None)

@@ -29,7 +29,7 @@ from fastspml.training.state import Round, State, make_sums, n_summed
 
 logger = logging.getLogger(__name__)
 
-EXCHANGE_S = 0.005  # of the driver for every shard, and
+EXCHANGE_S = 0.005  # of the driver for every task, and
 EXCHANGE_BYTES_PER_S = 1e8  # for what a shard sends back; both measured on loopback (bench.distributed)
 TASKS_PER_SLOT = 4  # in a round, for every thread: each costs about 8 ms of processor time beside its shards
 TASK_S = 1.0  # of shards that a task runs one after the other, at most, and
@@ -92,9 +92,9 @@ class Driver:
         n_slots = sum(self.client.nthreads().values())
         if self.iteration_s is None or not n_slots:
             return False
-        exchange_s = EXCHANGE_S + 8 * n_summed(state.sums) / EXCHANGE_BYTES_PER_S
-        shard_s = size * self.iteration_s
-        there_s = max(math.ceil(n_shards / n_slots) * shard_s, n_shards * exchange_s) + exchange_s
+        n_tasks, shard_s = min(n_shards, TASKS_PER_SLOT * n_slots), size * self.iteration_s
+        exchange_s = n_tasks * EXCHANGE_S + n_shards * 8 * n_summed(state.sums) / EXCHANGE_BYTES_PER_S
+        there_s = max(math.ceil(n_shards / n_slots) * shard_s, exchange_s) + exchange_s / n_tasks
         return there_s < n_shards * shard_s
 
     def _warn_if_idle(self, state: State) -> None:

@@ -23,6 +23,7 @@ def train(
 
     `progress` is called whenever the state is consistent; if it returns True, training ends early, after a last yield.
     """
+    state.reserve(stops[-1])
     has_to_stop = _reporter(problem, state, stops[-1], progress)
     with runner(problem, state, stops[-1]) as run_shards:
         for stop in stops:

@@ -20,6 +20,8 @@ WORK_COUNTERS = {
     "totals": arguments.TOTALS_CHANGED,
 }
 
+MOST_RESERVED = 2**27  # counts of violations that room is made for before they are known: 1 GB
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -139,6 +141,11 @@ class State:
     def clock(self, column: int) -> int:
         """Return the number of iterations that the totals of a metric count for."""
         return self.clock_origin + self.clock_rate * self.iteration + int(self.ahead[column])
+
+    def reserve(self, last: int) -> None:
+        """Make room in `counts` until an iteration: pages that nothing is written to take no memory."""
+        if last - self.iteration <= MOST_RESERVED // self.counts.shape[1]:
+            self.counts_until(last)
 
     def counts_until(self, last: int) -> np.ndarray:
         """Return the rows of `counts` from the next iteration to the last, and make room for them."""
