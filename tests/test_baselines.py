@@ -198,7 +198,7 @@ def test_score_pairs(network):
     weights = np.random.default_rng(1).normal(size=network.n_features)
     got = np.empty((network.n_nodes, network.n_nodes))
     words = as_kernel_csr(features.T.tocsr())
-    scoring.score_pairs(*as_kernel_csr(features), *words, weights, np.abs(X) @ weights, got)
+    scoring.score_pairs(as_kernel_csr(features), words, weights, np.abs(X) @ weights, got)
     expected = [naive.score_pairs(weights, X, x) for x in X]
     np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
     assert np.array_equal(got[:, 4], got[:, 5])  # twins tie exactly

@@ -65,9 +65,30 @@ def test_the_table(file, tmp_path, capsys):
     )
     header, *rows = out.split("\n\n")[0].splitlines()
     assert code == 0
-    assert header.split() == ["reg", "margin", "n_iters", DEFAULT, "standard", "error", "AUC"]
+    assert header.split() == ["reg", "margin", "n_iters", DEFAULT, "standard", "error", "AUC", "hits@10", "MRR"]
     assert len(rows) == 3
     assert "model.h5: trained on all nodes that are not hidden, with reg = " in out
+
+
+@pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
+def test_scoring_is_a_choice_and_baselines_are_shown(file, tmp_path, capsys):
+    arguments = ["--networks", file, "--model", "SPML", *GRID, "--folds", "2", "--scoring", "hits@3"]
+    code, out, _ = run(capsys, *arguments, "-o", tmp_path / "table")
+    assert code == 0
+    _, baselines, comparison, _ = out.split("\n\n")
+    header, *rows = baselines.splitlines()
+    assert header.split() == ["baseline", "hits@3", "standard", "error", "AUC", "hits@3", "MRR"]
+    assert {row.split("  ")[0] for row in rows} == {"Euclid", "cosine tf-idf", "popularity"}
+    assert comparison.startswith("The best setting is ")
+    code, out, _ = run(capsys, *arguments, "--json", "-o", tmp_path / "json")
+    found = json.loads(out)
+    assert found["scoring"] == "hits@3"
+    assert found["comparison"] == comparison
+    assert [row["score"] for row in found["tried"]] == [row["hits"] for row in found["tried"]]
+    lines = [json.loads(line) for line in (tmp_path / "json" / "selection.jsonl").read_text().splitlines()]
+    assert {line["reciprocal_rank"] for line in lines} == {row["reciprocal_rank"] for row in found["tried"]}
+    assert main(["select", "--networks", str(file), "--scoring", "best", "-o", str(tmp_path / "no")]) == 1
+    assert "scoring must be one of" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ OTHER_TWINS = {
     "score_row": ("score_nodes",), "kernel": (), "group_of": (), "scaled": (), "norm_weight": (),
     "draw_candidate": ("draw_triplet",), "check_candidate": ("draw_triplet",), "may_be_linked": ("fill_filter",),
     "draw_batch": ("draw_triplet",), "prefetch_for_adding": (), "prefetch_for_evaluation": (),
-    "fill_row": (), "subtract_words": ("score_nodes",),
+    "fill_row": (), "subtract_features": ("score_nodes",),
     "set_factors": ("factors", "first_factors"), "set_step_sizes": ("factors",), "gap_factors": ("gap",),
     "add_factors": ("factor_step",), "prefetch_factors": (), "triplet_of": (), "differences": ("outer_difference",),
     "gap_diagonal": ("gap",), "gap_full": ("gap",), "gradient_diagonal": ("outer_difference",),

@@ -171,7 +171,7 @@ def test_embed_rows(dtype):
     network = make_network(3, dtype=dtype)
     factors = np.random.default_rng(0).normal(size=(network.n_features, 5)).astype(dtype)
     got = np.full((network.n_nodes, 5), np.nan)
-    embedding.embed_rows(*as_kernel_csr(network.features), factors, got)
+    embedding.embed_rows(as_kernel_csr(network.features), factors, got)
     np.testing.assert_allclose(got, naive.embed_rows(factors, network.features.toarray().astype(float)), atol=1e-12)
 
 
@@ -233,7 +233,7 @@ def test_scores_of_twins_tie_exactly():
     norms = np.array([naive.sqdist(np.diag(weights), x, 0 * x) for x in rows.toarray()])
     scores = np.empty((30, 30))
     products = sparse.csr_array(rows @ np.diag(weights))
-    scoring.score_nodes(*as_kernel_csr(products), *as_kernel_csr(rows.T.tocsr()), norms, scores)
+    scoring.score_nodes(as_kernel_csr(products), as_kernel_csr(rows.T.tocsr()), norms, scores)
     for query, y in enumerate(rows.toarray()):
         np.testing.assert_allclose(scores[query], naive.score_nodes(np.diag(weights), rows.toarray(), y), atol=1e-12)
     assert np.array_equal(scores[:, 4], scores[:, 5])

@@ -249,22 +249,22 @@ def test_score_links_and_count_negatives():
     norms = (X**2 * weights).sum(axis=1)
     links = [np.flatnonzero(A[node]) for node in nodes]
     starts = np.cumsum([0] + [len(linked) for linked in links])
-    linked, scores, positives = np.concatenate(links), np.empty(2), np.empty(starts[-1])
+    linked, positives = np.concatenate(links), np.empty(starts[-1])
+    queries = scanning.Queries(nodes, table, 0.0, np.empty(2), np.empty(2, np.uint64))
     rows = as_kernel_csr(network.features[linked])
-    scanning.score_links(*rows, np.zeros((len(linked), 0)), norms[linked], table, starts, scores, positives)
+    scanning.score_links(scanning.Block(rows, np.zeros((len(linked), 0)), norms[linked]), queries, starts, positives)
     expected = [naive.score_nodes(np.diag(weights), X, X[node]) for node in nodes]
     for query in range(2):
         got = positives[starts[query] : starts[query + 1]]
         np.testing.assert_allclose(got, expected[query][links[query]], atol=1e-12)
         got.sort()
     passed, ties, n_negative = np.zeros(len(linked) + 2, int), np.zeros(len(linked), int), np.zeros(2, int)
-    adjacency = as_kernel_csr(network.adjacency)[:2]
+    counts = scanning.Counts(starts, positives, passed, ties, n_negative)
+    adjacency = scoring.Positives(*as_kernel_csr(network.adjacency)[:2], np.ones(14, bool))
     for first, last in ((0, 5), (5, 14)):
-        block = as_kernel_csr(mapped.rows_between(network.features, first, last))
-        scanning.count_negatives(
-            *block, np.zeros((last - first, 0)), norms[first:last], np.uint64(first), table, nodes, *adjacency, np.ones(14, bool), positives, starts,
-            scores, np.empty(2, np.uint64), passed, ties, n_negative,
-        )  # fmt: skip
+        rows = as_kernel_csr(mapped.rows_between(network.features, first, last))
+        block = scanning.Block(rows, np.zeros((last - first, 0)), norms[first:last])
+        scanning.count_negatives(block, np.uint64(first), queries, adjacency, counts)
     for query, node in enumerate(nodes):
         negatives = [expected[query][j] for j in range(14) if j != node and not A[node, j]]
         mine = positives[starts[query] : starts[query + 1]]

@@ -97,11 +97,11 @@ def test_search_scores_few_nodes(form, score):
         metric = fs.Metric.factored(np.ones(2000), np.random.default_rng(0).normal(size=(2000, 8)) / 4, **context)
     index = scores.NodeScores(metric, network).searched
     n_queries, k = 200, 10
-    nodes, values = np.empty((n_queries, k), dtype=np.int64), np.empty((2, n_queries, k))
+    found = search.Nearest(np.empty((n_queries, k), dtype=np.int64), *np.empty((2, n_queries, k)))
     rows = as_kernel_csr(network.features)
     embeddings = scores.embed(metric, network.features[:n_queries])
-    n_hard, n_scored = search.search_nodes(*rows, embeddings, index, scores.hide(n_queries), nodes, *values)
-    n_postings = np.diff(index.word_indptr.astype(np.int64))[index.indices]
+    n_hard, n_scored = search.search_nodes(rows, embeddings, index, scores.hide(n_queries), found)
+    n_postings = np.diff(index.postings.indptr.astype(np.int64))[index.rows.indices]
     assert n_hard <= n_queries / 20
     assert n_scored <= n_queries * 3000 / 40
-    assert n_postings[~index.is_common[index.indices]].sum() <= 0.4 * n_postings.sum()
+    assert n_postings[~index.is_common[index.rows.indices]].sum() <= 0.4 * n_postings.sum()

@@ -226,7 +226,7 @@ class _PairScores:
             self.norms = -(self.rows @ model.weights)
             return
         self.norms = abs(self.rows) @ model.weights
-        self._words = as_kernel_csr(self.rows.T.tocsr())
+        self._postings = as_kernel_csr(self.rows.T.tocsr())
         self._lengths = np.sqrt(_sqnorms(self.rows))
         self._lengths[self._lengths == 0] = 1.0
 
@@ -237,7 +237,7 @@ class _PairScores:
             return (model.bias - self.norms[nodes])[:, None] + self.norms
         scores = np.empty((len(nodes), len(self.norms)))
         queries = self.rows[nodes]
-        scoring.score_pairs(*as_kernel_csr(queries), *self._words, model.weights, self.norms, scores)
+        scoring.score_pairs(as_kernel_csr(queries), self._postings, model.weights, self.norms, scores)
         scores += (model.bias + self.norms[nodes])[:, None]
         if model.square_weights is not None:  # w.(x - y)^2 = w.x^2 + w.y^2 - 2 w.xy
             squares = self.rows.multiply(self.rows) @ model.square_weights

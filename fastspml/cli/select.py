@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLE", "arguments", "run", "spelled_out"]
 
+SHOWN = ("score", "standard_error", "auc", "hits", "reciprocal_rank")
+
 EXAMPLE = """\
 fastspml select --networks networks.h5 --weighting tfidf -o runs/best
 fastspml select example.toml --grid 'common_reg=[1e-2,1e-3]' --grid 'margin=[0.3,1]' -o runs/best"""
@@ -33,6 +35,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="values to choose from, as in reg=[1e-2,1e-3]; repeat it for other keys (default: a grid for the model)",
     )
     parser.add_argument("--folds", type=int, default=5, help="folds of nodes (default: 5)")
+    parser.add_argument(
+        "--scoring",
+        default="auc+ndcg@10",  # as of `select`, whose module is not imported for --help
+        metavar="MEASURE",
+        help="auc, average_precision, mrr, hits@K, recall@K, ndcg@K, or a mean of several joined by + "
+        "(default: %(default)s)",
+    )
     parser.add_argument("--random", type=int, metavar="N", help="try only N combinations, drawn at random")
     parser.add_argument(
         "--one-standard-error",
@@ -53,6 +62,7 @@ def run(options: argparse.Namespace) -> None:
     """Search, train with the best setting, and print the settings that were tried."""
     from fastspml.cluster import cluster
     from fastspml.runs.selecting import select_and_train
+    from fastspml.selection.scorings import as_scoring
 
     show, close = report_progress()
 
@@ -67,6 +77,7 @@ def run(options: argparse.Namespace) -> None:
                 _grid(options.grid),
                 progress,
                 n_folds=options.folds,
+                scoring=options.scoring,
                 n_random=options.random,
                 one_standard_error=options.one_standard_error,
                 seed=options.seed_of_folds,
@@ -80,19 +91,31 @@ def run(options: argparse.Namespace) -> None:
     table = selection.table()
     if options.json:
         print_json(
-            {"run": options.output, "best": selection.best_params_, "complete": selection.is_complete_, "tried": table}
+            {
+                "run": options.output,
+                "best": selection.best_params_,
+                "scoring": selection.scoring_,
+                "complete": selection.is_complete_,
+                "tried": table,
+                "baselines": {name: trial.row() for name, trial in selection.baselines_.items()},
+                "comparison": selection.comparison(),
+            }
         )
         return
     varied = [key for key in selection.best_params_ if len({str(row.get(key)) for row in table}) > 1]
-    print_table(
-        [
-            [*(_short(row.get(key, "")) for key in varied), row["score"], row["standard_error"], row["auc"]]
-            for row in table[: options.top]
-        ],
-        header=[*varied, selection.scoring_, "standard error", "AUC"],
-    )
+    baselines = [{"baseline": name, **trial.row()} for name, trial in selection.baselines_.items()]
+    header = [selection.scoring_, "standard error", "AUC", f"hits@{as_scoring(options.scoring).k}", "MRR"]
+    print_table(_rows(table[: options.top], varied), header=[*varied, *header])
+    print()
+    print_table(_rows(baselines, ["baseline"]), header=["baseline", *header])
+    print(f"\n{selection.comparison()}")
     chosen = ", ".join(f"{key} = {_short(value)}" for key, value in selection.best_params_.items())
     print(f"\n{printable(options.output)}/model.h5: trained on all nodes that are not hidden, with {chosen}")
+
+
+def _rows(rows: list[dict[str, Any]], keys: list[str]) -> list[list[Any]]:
+    """Return the cells of a table: some keys, and what is SHOWN of every row."""
+    return [[*(_short(row.get(key, "")) for key in keys), *(row[name] for name in SHOWN)] for row in rows]
 
 
 def _short(value: Any) -> str:

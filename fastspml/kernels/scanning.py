@@ -1,10 +1,12 @@
 """Ranking without an index: the rows of all nodes are scanned once for many queries at a time.
 
-A score is what `ranking.score_nodes` and `ranking.subtract_embeddings` make it, to the bit: the same products,
-subtracted in the same order of words and then of factors.
+A score is what `scoring.score_nodes` and `scoring.subtract_embeddings` make it, to the bit: the same products,
+subtracted in the same order of features and then of factors.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,63 +18,81 @@ from fastspml.kernels.ties import round_scores
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
 
-@kernel
-def score_for_all(indptr, indices, data, embeddings, row, norm, table, scores, shift):
-    """Fill scores (queries,) with norm - 2 x'My for the row y of every query x, in place.
+class Block(NamedTuple):
+    """Rows of nodes that are scanned together."""
 
-    embeddings : float64 (rows, rank), of rank 0 unless the metric is factored
-    table : float64 (features + rank, queries), in a column what a query multiplies with: 2 Mx, or 2 w x and 2 e_x
-    shift : what scores are rounded by, see `ties.round_score`
-    """
-    scores[:] = norm
-    for p in range(indptr[row], indptr[row + ONE]):
-        f, y = np.uint64(indices[p]), np.float64(data[p])
+    rows: NamedTuple  # KernelCsr
+    embeddings: np.ndarray  # float64 (rows, rank), of rank 0 unless the metric is factored
+    norms: np.ndarray  # (rows,)
+
+
+class Queries(NamedTuple):
+    """The nodes whose links are ranked in one scan, and room to work in."""
+
+    nodes: np.ndarray  # uint64 (queries,)
+    table: np.ndarray  # (features + rank, queries), in a column what a query multiplies with: 2 Mx, or 2 w x and 2 e_x
+    shift: float  # what scores are rounded by, see `ties.round_score`
+    scores: np.ndarray  # (queries,): of the row at hand
+    next_links: np.ndarray  # uint64 (queries,): position of a query's first neighbour that is not below the block
+
+
+class Counts(NamedTuple):
+    """What a scan counts: non-links of every query against the scores of its links, the positives."""
+
+    starts: np.ndarray  # query q has positives starts[q] to starts[q + 1] - 1
+    positives: np.ndarray
+    passed: np.ndarray  # non-links by how many positives they reach; query q has its part from starts[q] + q on
+    ties: np.ndarray  # non-links that tie with each positive
+    n_negative: np.ndarray  # non-links of each query
+
+
+@kernel
+def score_for_all(block, row, queries):
+    """Fill queries.scores with norm - 2 x'My for a row y of the block and every query x, in place."""
+    rows, table, scores = block.rows, queries.table, queries.scores
+    scores[:] = block.norms[row]
+    for p in range(rows.indptr[row], rows.indptr[row + ONE]):
+        f, y = np.uint64(rows.indices[p]), np.float64(rows.data[p])
         for query in range(np.uint64(scores.size)):
             scores[query] -= table[f, query] * y
-    n_features = np.uint64(len(table) - embeddings.shape[1])
-    for k in range(np.uint64(embeddings.shape[1])):
-        f, y = n_features + k, embeddings[row, k]
+    rank = np.uint64(block.embeddings.shape[1])
+    for k in range(rank):
+        f, y = np.uint64(len(table)) - rank + k, block.embeddings[row, k]
         for query in range(np.uint64(scores.size)):
             scores[query] -= table[f, query] * y
-    round_scores(scores, shift)
+    round_scores(scores, queries.shift)
 
 
 @kernel
-def score_links(indptr, indices, data, embeddings, norms, table, starts, scores, positives, shift=0.0):
-    """Fill positives with the scores of rows that are linked to the queries, in place.
-
-    Rows starts[q] to starts[q + 1] belong to query q; scores, (queries,), is room to work in.
-    """
+def score_links(block, queries, starts, positives):
+    """Fill positives with the scores of rows that are linked to the queries, in place; see `Counts`."""
     for query in range(len(starts) - 1):
         for row in range(starts[query], starts[query + 1]):
-            score_for_all(indptr, indices, data, embeddings, np.uint64(row), norms[row], table, scores, shift)
-            positives[row] = scores[query]
+            score_for_all(block, np.uint64(row), queries)
+            positives[row] = queries.scores[query]
 
 
 @kernel
-def count_negatives(indptr, indices, data, embeddings, norms, first, table, nodes, adj_indptr, adj_indices,
-                    is_candidate, positives, starts, scores, next_links, passed, ties, n_negative,
-                    shift=0.0):  # fmt: skip
+def count_negatives(block, first, queries, links, counts):
     """Count the non-links among a block of nodes, first and on, against the sorted positives of every query, in place.
 
-    positives, starts : as in score_links, sorted for each query
-    next_links : uint64 (queries,), position in adj_indices of the first neighbour that is not below the block
-    passed : non-links by how many positives they reach; query q has its part from starts[q] + q on
-    ties, n_negative : non-links that tie with each positive, and all of each query
+    links is a `scoring.Positives`.
     """
+    nodes, scores, next_links = queries.nodes, queries.scores, queries.next_links
+    starts, positives, passed, ties, n_negative = counts
     n_queries = len(nodes)
     for query in range(n_queries):
-        start, end = adj_indptr[nodes[query]], adj_indptr[nodes[query] + ONE]
-        next_links[query] = start + count_below(adj_indices, start, end, first)
-    for row in range(np.uint64(len(norms))):
+        start, end = links.indptr[nodes[query]], links.indptr[nodes[query] + ONE]
+        next_links[query] = start + count_below(links.targets, start, end, first)
+    for row in range(np.uint64(len(block.norms))):
         other = first + row
-        score_for_all(indptr, indices, data, embeddings, row, norms[row], table, scores, shift)
+        score_for_all(block, row, queries)
         for query in range(n_queries):
             node, p = nodes[query], next_links[query]
-            if p < adj_indptr[node + ONE] and adj_indices[p] == other:
+            if p < links.indptr[node + ONE] and links.targets[p] == other:
                 next_links[query] = p + ONE
                 continue
-            if other == node or not is_candidate[other]:
+            if other == node or not links.is_candidate[other]:
                 continue
             n_negative[query] += 1
             start, end = starts[query], starts[query + 1]

@@ -1,10 +1,12 @@
 """Ranking: scores of all nodes for a query through an inverted index, and what follows from a row of scores.
 
 A score is a squared distance less what all nodes have in common, so smaller is nearer. With norms of zero it is minus
-the similarity.
+the similarity. Rows and the inverted index ("postings": the nodes of every feature) are `KernelCsr` tuples.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,14 +22,30 @@ BLOCK_NODES = np.uint64(2048)
 FEW_POSITIVES = 128
 
 
+class Scored(NamedTuple):
+    """All nodes as a diagonal metric scores them."""
+
+    postings: NamedTuple
+    norms: np.ndarray  # (n,)
+    shift: float  # what scores are rounded by, see `ties.round_score`
+
+
+class Positives(NamedTuple):
+    """The nodes that a ranking should put first: links to candidates."""
+
+    indptr: np.ndarray  # links of all nodes, by rows
+    targets: np.ndarray
+    is_candidate: np.ndarray  # bool (n,)
+
+
 @kernel
-def score_row(words, products, word_indptr, word_nodes, word_data, norms, row):
-    """Fill row (n,) with norms - 2 x'My, in place; words and products are the positions and values of x'M.
+def score_row(features, products, postings, norms, row):
+    """Fill row (n,) with norms - 2 x'My, in place; features and products are the positions and values of x'M.
 
     Twin nodes get the same sums in the same order, so their scores tie exactly.
     """
     fill_row(norms, row)
-    subtract_words(words, products, word_indptr, word_nodes, word_data, row)
+    subtract_features(features, products, postings, row)
 
 
 @kernel
@@ -38,25 +56,22 @@ def fill_row(norms, row):
 
 
 @kernel
-def subtract_words(words, products, word_indptr, word_nodes, word_data, row):
+def subtract_features(features, products, postings, row):
     """Subtract 2 x'My from row (n,), in place; arguments as in score_row."""
     as_in_row = row.dtype.type
-    for p in range(np.uint64(len(words))):
-        f = np.uint64(words[p])
+    for p in range(np.uint64(len(features))):
+        f = np.uint64(features[p])
         doubled = 2.0 * products[p]
-        for r in range(word_indptr[f], word_indptr[f + ONE]):
-            row[word_nodes[r]] -= as_in_row(doubled * word_data[r])
+        for r in range(postings.indptr[f], postings.indptr[f + ONE]):
+            row[postings.indices[r]] -= as_in_row(doubled * postings.data[r])
 
 
 @kernel
-def score_nodes(indptr, indices, data, word_indptr, word_nodes, word_data, norms, scores):
-    """Fill scores (queries, n) with norms - 2 x'My, in place.
-
-    The CSR rows are x'M of each query; word_* is the inverted index, the attributes of all nodes word by word.
-    """
+def score_nodes(products, postings, norms, scores):
+    """Fill scores (queries, n) with norms - 2 x'My, in place; the rows of products are x'M of each query."""
     for query in range(np.uint64(scores.shape[0])):
-        start, end = indptr[query], indptr[query + ONE]
-        score_row(indices[start:end], data[start:end], word_indptr, word_nodes, word_data, norms, scores[query])
+        start, end = products.indptr[query], products.indptr[query + ONE]
+        score_row(products.indices[start:end], products.data[start:end], postings, norms, scores[query])
 
 
 @kernel
@@ -91,21 +106,21 @@ def subtract_embeddings(doubled, by_factor, scores):
 
 
 @allocating_kernel
-def score_pairs(indptr, indices, data, word_indptr, word_nodes, word_data, weights, norms, scores):
-    """Fill scores (queries, n) with norms - sum over common words of w (|x| + |y| - |x - y|), in place.
+def score_pairs(queries, postings, weights, norms, scores):
+    """Fill scores (queries, n) with norms - sum over common features of w (|x| + |y| - |x - y|), in place.
 
-    The CSR rows are the queries x, word_* is the inverted index of all nodes y, weights (d,), norms (n,) are w . |y|;
-    so what is filled in is w . |x - y| less w . |x|. Twin nodes tie exactly, as in score_nodes.
+    weights (d,), norms (n,) are w . |y|; so what is filled in is w . |x - y| less w . |x|. Twin nodes tie exactly, as
+    in score_nodes.
     """
     for query in range(np.uint64(scores.shape[0])):
         row = scores[query]
         row[:] = norms
-        for p in range(indptr[query], indptr[query + ONE]):
-            f = np.uint64(indices[p])
-            x = np.float64(data[p])
-            for r in range(word_indptr[f], word_indptr[f + ONE]):
-                y = np.float64(word_data[r])
-                row[word_nodes[r]] -= weights[f] * (abs(x) + abs(y) - abs(x - y))
+        for p in range(queries.indptr[query], queries.indptr[query + ONE]):
+            f = np.uint64(queries.indices[p])
+            x = np.float64(queries.data[p])
+            for r in range(postings.indptr[f], postings.indptr[f + ONE]):
+                y = np.float64(postings.data[r])
+                row[postings.indices[r]] -= weights[f] * (abs(x) + abs(y) - abs(x - y))
 
 
 @kernel
@@ -123,17 +138,18 @@ def first_above(values, n, value):
 
 
 @allocating_kernel
-def link_quality(scores, nodes, adj_indptr, adj_indices, is_candidate, k, quality):
+def link_quality(scores, nodes, links, k, quality):
     """Fill quality (queries, 6) with the measures of `score_from_counts` for each node, in place.
 
-    Row q of scores belongs to nodes[q], and is spoilt; links among the candidates are the positives, the other
-    candidates the negatives. Negatives are counted against the sorted positives, so no row is ever sorted whole.
+    Row q of scores belongs to nodes[q], and is spoilt; links is a `Positives`, and other candidates are the negatives.
+    Negatives are counted against the sorted positives, so no row is ever sorted whole.
     """
+    is_candidate = links.is_candidate
     n_candidates = np.count_nonzero(is_candidate)
     for query in range(len(nodes)):
         node = nodes[query]
         row = scores[query]
-        neighbours = adj_indices[adj_indptr[node] : adj_indptr[node + ONE]]
+        neighbours = links.targets[links.indptr[node] : links.indptr[node + ONE]]
         positives = np.empty(len(neighbours))
         n_positive = 0
         for neighbour in neighbours:
@@ -245,22 +261,20 @@ def sum_discounts(first, last):
 
 
 @allocating_kernel
-def rank_links(indptr, indices, data, word_indptr, word_nodes, word_data, norms, nodes, adj_indptr, adj_indices,
-               is_candidate, k, quality, shift=0.0):  # fmt: skip
+def rank_links(products, scored, nodes, links, k, quality):
     """Fill quality as link_quality does, in place, from scores that are made a node at a time.
 
-    So one row of scores is all there is, and stays in the cache. Scores are rounded, see `ties.round_score`.
+    So one row of scores is all there is, and stays in the cache. products : as in score_nodes; scored : a `Scored`
     """
-    scores = np.empty((1, len(norms)))
+    scores = np.empty((1, len(scored.norms)))
     for query in range(np.uint64(len(nodes))):
-        if adj_indptr[nodes[query]] == adj_indptr[nodes[query] + ONE]:  # nothing to rank, so no scores are needed
+        if links.indptr[nodes[query]] == links.indptr[nodes[query] + ONE]:  # nothing to rank, so no scores are needed
             quality[query] = np.nan
             continue
-        score_nodes(indptr[query : query + TWO], indices, data, word_indptr, word_nodes, word_data, norms, scores)
-        round_scores(scores[0], shift)
-        link_quality(
-            scores, nodes[query : query + ONE], adj_indptr, adj_indices, is_candidate, k, quality[query : query + ONE]
-        )
+        start, end = products.indptr[query], products.indptr[query + ONE]
+        score_row(products.indices[start:end], products.data[start:end], scored.postings, scored.norms, scores[0])
+        round_scores(scores[0], scored.shift)
+        link_quality(scores, nodes[query : query + ONE], links, k, quality[query : query + ONE])
 
 
 @allocating_kernel

@@ -1,13 +1,13 @@
 """Search: the k nearest nodes of a query, exactly, without scoring most of them in full precision.
 
-The score of a node y for a query x is norm(y) - 2 sum of w x y over the words of both; under a factored metric it is
+The score of a node y for a query x is norm(y) - 2 sum of w x y over the features of both; under a factored metric it is
 also less 2 e_x . e_y, the product of their embeddings. The k smallest are wanted. Where nodes are ranked by similarity,
-norm(y) is left out, that is zero. Words are told apart beforehand into common ones, which occur in many nodes but hold
-little of their norms, and rare ones; where a weight is negative, all are rare. `find_by_bounds` has three steps:
+norm(y) is left out, that is zero. Features are told apart beforehand into common ones, which occur in many nodes but
+hold little of their norms, and rare ones; where a weight is negative, all are rare. `find_by_bounds` has three steps:
 
-1. Every node gets a bound that its score cannot be below, in float32: its embedding and the rare words of x are looked
-   up. What the common ones can take off the score of y is at most 2 sqrt(C(x) C(y)), by Cauchy and Schwarz, where C is
-   the part of a norm that common words make up.
+1. Every node gets a bound that its score cannot be below, in float32: its embedding and the rare features of x are
+   looked up. What the common ones can take off the score of y is at most 2 sqrt(C(x) C(y)), by Cauchy and Schwarz,
+   where C is the part of a norm that common features make up.
 2. The k nodes with the smallest bounds are scored; the worst of them sets a limit, which the k nearest do not exceed.
 3. Of the other nodes, only those whose bounds do not exceed the limit are scored, a few dozen as a rule.
 
@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fastspml.kernels.jit import allocating_kernel, kernel
-from fastspml.kernels.scoring import fill_row, score_row, subtract_embeddings, subtract_words
+from fastspml.kernels.scoring import fill_row, score_row, subtract_embeddings, subtract_features
 from fastspml.kernels.ties import round_score, round_scores
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
@@ -34,7 +34,7 @@ ZERO, ONE = np.uint64(0), np.uint64(1)
 # Room for the rounding of a bound, in the sizes of both nodes, for each of the terms that it is a sum of.
 ROUNDING = 2.0**-23
 
-# Terms of a bound beside those of rare words and factors: its other parts, their conversions, and some to spare.
+# Terms of a bound beside those of rare features and factors: its other parts, their conversions, and some to spare.
 OTHER_TERMS = 16
 
 # Sizes between these, if not zero, lose nothing to the range of float32 that ROUNDING does not allow for.
@@ -57,12 +57,8 @@ GROUP = np.uint64(64)
 class Nodes(NamedTuple):
     """All nodes of a network as a search sees them under one diagonal or factored metric; all arrays read-only."""
 
-    indptr: np.ndarray  # attributes, node by node
-    indices: np.ndarray
-    data: np.ndarray
-    word_indptr: np.ndarray  # the same, word by word
-    word_nodes: np.ndarray
-    word_data: np.ndarray
+    rows: NamedTuple  # KernelCsr: features, node by node
+    postings: NamedTuple  # KernelCsr: nodes, feature by feature
     weights: np.ndarray  # (d,)
     norms: np.ndarray  # (n,): zeros where nodes are ranked by similarity
     embeddings: np.ndarray  # (n, rank): of rank 0 under a diagonal metric
@@ -84,10 +80,18 @@ class Hidden(NamedTuple):
     nodes: np.ndarray
 
 
-class Query(NamedTuple):
-    """One query: its words, its attributes, x'M of them by position and spread over all words, and its embedding."""
+class Nearest(NamedTuple):
+    """The nearest nodes of each query, nearest first; arrays of shape (n_queries, k)."""
 
-    words: np.ndarray
+    nodes: np.ndarray  # positions; -1 where there are fewer than k nodes to be found
+    scores: np.ndarray  # what they are ranked by, smaller first; inf where there is no node
+    values: np.ndarray  # distances, or similarities if the metric ranks by that; nan where there is no node
+
+
+class Query(NamedTuple):
+    """One query: its features and values, x'M of them by position and spread over all features, and its embedding."""
+
+    features: np.ndarray
     values: np.ndarray
     products: np.ndarray
     doubled: np.ndarray  # (d,): 2 w x
@@ -97,8 +101,8 @@ class Query(NamedTuple):
 class Room(NamedTuple):
     """Memory that `find_by_bounds` works in."""
 
-    estimates: np.ndarray  # float32 (queries, n): norms, less products of embeddings, and then of rare words
-    words: np.ndarray  # (longest query,): the rare ones
+    estimates: np.ndarray  # float32 (queries, n): norms, less products of embeddings, and then of rare features
+    features: np.ndarray  # (longest query,): the rare ones
     products: np.ndarray
     scores: np.ndarray  # float32 (k,)
     doubled: np.ndarray  # float32 (queries, rank): twice the embeddings
@@ -187,8 +191,9 @@ def score_one(index, query, node):
 def exact_score(index, query, node):
     """Return the score of one node before it is rounded: the terms of score_all in the same order."""
     score = index.norms[node]
-    for p in range(index.indptr[node], index.indptr[node + ONE]):
-        score -= query.doubled[index.indices[p]] * index.data[p]
+    rows = index.rows
+    for p in range(rows.indptr[node], rows.indptr[node + ONE]):
+        score -= query.doubled[rows.indices[p]] * rows.data[p]
     return less_embedding(index, query, node, score)
 
 
@@ -203,7 +208,7 @@ def less_embedding(index, query, node, score):
 @kernel
 def score_all(index, query, row):
     """Fill row (n,) with the scores of all nodes, in place."""
-    score_row(query.words, query.products, index.word_indptr, index.word_nodes, index.word_data, index.norms, row)
+    score_row(query.features, query.products, index.postings, index.norms, row)
     if len(query.embedding):
         for node in range(np.uint64(len(row))):
             row[node] = less_embedding(index, query, node, row[node])
@@ -212,7 +217,7 @@ def score_all(index, query, row):
 
 @kernel
 def start_estimates(index, embeddings, room):
-    """Fill estimates for the queries of these embeddings (queries, rank) with all but their words' part, in place."""
+    """Fill estimates for the queries of these embeddings (queries, rank) except for their features, in place."""
     n_queries = len(embeddings)
     for query in range(n_queries):
         fill_row(index.bound_norms, room.estimates[query])
@@ -231,24 +236,22 @@ def find_by_bounds(index, query, hidden, q, room, estimates, best):
     most_scored = FEW_NODES + len(index.norms) // NODES_PER_SCORED
     if k > most_scored:
         return -1
-    # 1. Scores by embeddings and rare words alone, to which common words add what bounds allow for.
+    # 1. Scores by embeddings and rare features alone, to which common ones add what bounds allow for.
     size = common = 0.0
     for value in query.embedding:
         size += value * value
     n_rare = 0
-    for p in range(np.uint64(len(query.words))):
+    for p in range(np.uint64(len(query.features))):
         part = query.products[p] * query.values[p]
         size += abs(part)
-        if index.is_common[query.words[p]]:
+        if index.is_common[query.features[p]]:
             common += part
         else:
-            room.words[n_rare], room.products[n_rare] = query.words[p], query.products[p]
+            room.features[n_rare], room.products[n_rare] = query.features[p], query.products[p]
             n_rare += 1
     if not size < LARGEST_SIZE:
         return -1
-    subtract_words(
-        room.words[:n_rare], room.products[:n_rare], index.word_indptr, index.word_nodes, index.word_data, estimates
-    )
+    subtract_features(room.features[:n_rare], room.products[:n_rare], index.postings, estimates)
     hide_nodes(hidden, q, estimates)
     # 2. The limit.
     n_scored = find_among_all(estimates, Best(room.scores, best.nodes))
@@ -283,19 +286,20 @@ def find_by_bounds(index, query, hidden, q, room, estimates, best):
 
 @kernel
 def distance_to(index, query, node):
-    """Return the squared distance of a node from the query, from the differences of words and embeddings."""
+    """Return the squared distance of a node from the query, from the differences of features and embeddings."""
+    features, values, rows = query.features, query.values, index.rows
     total = 0.0
-    p, p_end = ZERO, np.uint64(len(query.words))
-    r, r_end = index.indptr[node], index.indptr[node + ONE]
+    p, p_end = ZERO, np.uint64(len(features))
+    r, r_end = rows.indptr[node], rows.indptr[node + ONE]
     while p < p_end or r < r_end:
-        if r == r_end or (p < p_end and query.words[p] < index.indices[r]):  # a word of the query alone
-            f, difference = query.words[p], np.float64(query.values[p])
+        if r == r_end or (p < p_end and features[p] < rows.indices[r]):  # a feature of the query alone
+            f, difference = features[p], np.float64(values[p])
             p += ONE
-        elif p == p_end or index.indices[r] < query.words[p]:  # a word of the node alone
-            f, difference = index.indices[r], np.float64(index.data[r])
+        elif p == p_end or rows.indices[r] < features[p]:  # a feature of the node alone
+            f, difference = rows.indices[r], np.float64(rows.data[r])
             r += ONE
         else:
-            f, difference = query.words[p], np.float64(query.values[p]) - np.float64(index.data[r])
+            f, difference = features[p], np.float64(values[p]) - np.float64(rows.data[r])
             p += ONE
             r += ONE
         total += difference * index.weights[f] * difference
@@ -318,13 +322,14 @@ def value_of(index, query, best, place):
 
 
 @allocating_kernel
-def search_nodes(indptr, indices, data, embeddings, index, hidden, nodes, scores, values):
-    """Fill nodes, scores and values (queries, k) with the nearest nodes of each query, in place.
+def search_nodes(queries, embeddings, index, hidden, found):
+    """Fill found, a `Nearest`, with the nearest nodes of each query, in place.
 
-    The CSR rows are the queries, embeddings (queries, rank) theirs, index is a `Nodes`; hidden and the order are as in
-    `nearest`. Scores are rounded; values are distances, or similarities if nodes are ranked by that. Returns how many
-    queries were hard, that is searched through all nodes, and how many nodes were scored one by one for the others.
+    queries is a `KernelCsr`, embeddings (queries, rank) are theirs, index is a `Nodes`; hidden and the order are as in
+    `nearest`. Scores are rounded. Returns how many queries were hard, that is searched through all nodes, and how many
+    nodes were scored one by one for the others.
     """
+    indptr, nodes, scores, values = queries.indptr, found.nodes, found.scores, found.values
     n, k, rank = len(index.norms), nodes.shape[1], embeddings.shape[1]
     n_queries, longest = np.uint64(len(nodes)), 0
     for q in range(n_queries):
@@ -332,17 +337,17 @@ def search_nodes(indptr, indices, data, embeddings, index, hidden, nodes, scores
     row, products, doubled = np.empty(n), np.empty(longest), np.zeros(len(index.weights))
     n_together = np.uint64(max(1, min(MOST_QUERIES, ROW_BYTES // (4 * n + 1))) if rank else 1)
     room = Room(
-        np.empty((n_together, n), np.float32), np.empty(longest, indices.dtype), np.empty(longest),
+        np.empty((n_together, n), np.float32), np.empty(longest, queries.indices.dtype), np.empty(longest),
         np.empty(k, np.float32), np.empty((n_together, rank), np.float32),
     )  # fmt: skip
     n_hard = n_scored = 0
     is_tried = False
     for q in range(n_queries):
-        words, entries = indices[indptr[q] : indptr[q + ONE]], data[indptr[q] : indptr[q + ONE]]
-        for p in range(np.uint64(len(words))):
-            products[p] = index.weights[words[p]] * entries[p]
-            doubled[words[p]] = 2.0 * products[p]
-        query = Query(words, entries, products[: len(words)], doubled, embeddings[q])
+        features, entries = queries.indices[indptr[q] : indptr[q + ONE]], queries.data[indptr[q] : indptr[q + ONE]]
+        for p in range(np.uint64(len(features))):
+            products[p] = index.weights[features[p]] * entries[p]
+            doubled[features[p]] = 2.0 * products[p]
+        query = Query(features, entries, products[: len(features)], doubled, embeddings[q])
         best = Best(scores[q], nodes[q])
         slot = q % n_together
         if slot == ZERO:
@@ -359,6 +364,6 @@ def search_nodes(indptr, indices, data, embeddings, index, hidden, nodes, scores
             nodes[q, find_among_all(row, best) :] = -1
         for place in range(k):
             values[q, place] = value_of(index, query, best, place)
-        for f in words:
+        for f in features:
             doubled[f] = 0.0
     return n_hard, n_scored

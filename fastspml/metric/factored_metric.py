@@ -74,7 +74,7 @@ class FactoredMetric(Metric):
     def embed_rows(self, rows: sparse.csr_array) -> np.ndarray:
         """Return the embeddings of weighted rows, float64 (n, rank); the bits of one do not depend on the others."""
         embeddings = np.empty((rows.shape[0], self.rank))
-        embedding.embed_rows(*as_kernel_csr(rows), self.factors, embeddings)
+        embedding.embed_rows(as_kernel_csr(rows), self.factors, embeddings)
         return embeddings
 
     def product(self, rows: sparse.csr_array) -> np.ndarray:

@@ -18,6 +18,7 @@ from fastspml.ranking.scores import (
     embed,
     node_sizes,
     on_threads,
+    positives,
     ranked_norms,
     sparse_product,
     tie_shift,
@@ -59,42 +60,39 @@ def _scan(
     k: int,
 ) -> np.ndarray:
     """Return the measures of a few nodes from one scan over the rows of all nodes."""
-    adj_indptr, adj_indices, _ = as_kernel_csr(adjacency)
     positions = nodes.astype(np.int64)
     table = _table(metric, take_rows(rows, positions))
-    scores = np.empty(len(nodes))
+    queries = scanning.Queries(nodes, table, shift, np.empty(len(nodes)), np.empty(len(nodes), dtype=np.uint64))
 
     links = take_rows(adjacency, positions)
     is_positive = is_candidate[links.indices]
     starts = np.concatenate([[0], np.cumsum(is_positive)])[links.indptr]
     linked = links.indices[is_positive].astype(np.int64)
-    positives = np.empty(len(linked))
-    linked_rows = take_rows(rows, linked)
-    scanning.score_links(
-        *as_kernel_csr(linked_rows), embed(metric, linked_rows), norms[linked], table, starts, scores, positives, shift
-    )
+    counts = scanning.Counts(
+        starts, np.empty(len(linked)), np.zeros(len(linked) + len(nodes), dtype=np.int64),
+        np.zeros(len(linked), dtype=np.int64), np.zeros(len(nodes), dtype=np.int64),
+    )  # fmt: skip
+    linked_block = _block(metric, take_rows(rows, linked), norms[linked])
+    scanning.score_links(linked_block, queries, starts, counts.positives)
     for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-        positives[start:end].sort()
-
-    passed = np.zeros(len(positives) + len(nodes), dtype=np.int64)
-    ties = np.zeros(len(positives), dtype=np.int64)
-    n_negative = np.zeros(len(nodes), dtype=np.int64)
-    next_links = np.empty(len(nodes), dtype=np.uint64)
+        counts.positives[start:end].sort()
+    wanted = positives(adjacency, is_candidate)
     for first, last in row_ranges(rows.indptr):
-        block = rows_between(rows, first, last)
-        scanning.count_negatives(
-            *as_kernel_csr(block), embed(metric, block), norms[first:last], np.uint64(first), table, nodes, adj_indptr,
-            adj_indices, is_candidate, positives, starts, scores, next_links, passed, ties, n_negative, shift,
-        )  # fmt: skip
+        block = _block(metric, rows_between(rows, first, last), norms[first:last])
+        scanning.count_negatives(block, np.uint64(first), queries, wanted, counts)
 
     quality = np.full((len(nodes), len(MEASURES)), np.nan)
     for query, (start, end) in enumerate(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)):
-        if end > start and n_negative[query]:
-            n_nearer = np.cumsum(passed[start + query : end + query])
+        if end > start and counts.n_negative[query]:
+            n_nearer, n_tied = np.cumsum(counts.passed[start + query : end + query]), counts.ties[start:end]
             scoring.score_from_counts(
-                positives[start:end], n_nearer, ties[start:end], n_negative[query], k, quality[query]
+                counts.positives[start:end], n_nearer, n_tied, counts.n_negative[query], k, quality[query]
             )
     return quality
+
+
+def _block(metric: Metric, rows: sparse.csr_array, norms: np.ndarray) -> scanning.Block:
+    return scanning.Block(as_kernel_csr(rows), embed(metric, rows), norms)
 
 
 def _table(metric: Metric, queries: sparse.csr_array) -> np.ndarray:

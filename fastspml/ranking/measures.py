@@ -15,8 +15,7 @@ from fastspml.kernels import scoring
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.ranking import mapped_ranking
-from fastspml.ranking.scores import MEASURES, NodeScores, blocks
-from fastspml.sparse.csr import as_kernel_csr
+from fastspml.ranking.scores import MEASURES, NodeScores, blocks, positives
 from fastspml.sparse.mapped import take_rows
 
 
@@ -207,14 +206,12 @@ class HiddenLinks:
 
     def _rank_by_scores(self, scorer: Scorer, is_candidate: np.ndarray, k: int) -> np.ndarray:
         """Return the measures of a scorer without a metric, block by block."""
-        adj_indptr, adj_indices, _ = as_kernel_csr(self.network.adjacency)
+        links = positives(self.network.adjacency, is_candidate)
         quality = np.empty((len(self.nodes), len(MEASURES)))
         for block in blocks(np.arange(len(self.nodes)), self.network.n_nodes):
             nodes, filled = self.nodes[block], quality[block[0] : block[-1] + 1]
             scores = scores_of(scorer, self.network, nodes.astype(np.int64))
-            scoring.link_quality(
-                -np.ascontiguousarray(scores), nodes, adj_indptr, adj_indices, is_candidate, k, filled
-            )  # fmt: skip
+            scoring.link_quality(-np.ascontiguousarray(scores), nodes, links, k, filled)
         return quality
 
 

@@ -6,17 +6,18 @@ import copy
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from fastspml.checks import check_positive_integer
 from fastspml.kernels import scoring, search, ties
+from fastspml.kernels.search import Nearest
 from fastspml.metric import Metric
 from fastspml.metric.diagonal_metric import weighted_rows, weighted_sqnorms
 from fastspml.network import Network
-from fastspml.sparse.csr import as_kernel_csr, freeze
+from fastspml.sparse.csr import KernelCsr, as_kernel_csr, freeze
 from fastspml.sparse.mapped import rows_between
 
 # Measures of a ranking, in the order in which kernels fill them.
@@ -38,14 +39,6 @@ TIE_BITS = 40
 
 # What is hidden from a search if nothing is.
 NO_MASK, NO_NODES = freeze(np.zeros(0, dtype=bool)), freeze(np.zeros(0, dtype=np.uint64))
-
-
-class Nearest(NamedTuple):
-    """The nearest nodes of each query, nearest first; arrays of shape (n_queries, k)."""
-
-    nodes: np.ndarray  # positions; -1 where there are fewer than k nodes to be found
-    scores: np.ndarray  # what they are ranked by, smaller first; inf where there is no node
-    values: np.ndarray  # distances, or similarities if the metric ranks by that; nan where there is no node
 
 
 class NodeScores:
@@ -105,13 +98,13 @@ class NodeScores:
         if self.metric.form == "full":
             return self.norms - 2.0 * (self.rows @ self.metric.product(queries).T).T
         scores = np.empty((queries.shape[0], self.n_nodes))
-        scoring.score_nodes(*as_kernel_csr(sparse_product(self.metric, queries)), *self._postings, self.norms, scores)
+        scoring.score_nodes(as_kernel_csr(sparse_product(self.metric, queries)), self._postings, self.norms, scores)
         if self.metric.form == "factored":
             scoring.subtract_embeddings(2.0 * embed(self.metric, queries), self._by_factor, scores)
         return scores
 
     @cached_property
-    def _postings(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _postings(self) -> KernelCsr:
         """The inverted index as kernels take it."""
         return as_kernel_csr(self.by_feature)
 
@@ -175,10 +168,10 @@ class NodeScores:
 
         def search_sparse(part: slice) -> None:
             rows = queries if part == slice(0, n_queries) else rows_between(queries, part.start, part.stop)
+            part_found = Nearest(*(array[part] for array in found))
             search.search_nodes(
-                *as_kernel_csr(rows), embed(self.metric, rows), index, hidden_from(hidden, part),
-                *(array[part] for array in found),
-            )  # fmt: skip
+                as_kernel_csr(rows), embed(self.metric, rows), index, hidden_from(hidden, part), part_found
+            )
 
         if self.metric.form == "full":
             on_threads(search_full, n_queries, n_threads)
@@ -211,7 +204,7 @@ class NodeScores:
         common = weighted_sqnorms(self.rows, weights * is_common)
         held = slice(None) if has_bounds else slice(0)  # float32 cannot hold the others
         return search.Nodes(
-            *as_kernel_csr(self.rows), *self._postings, freeze(weights), freeze(self.norms), embeddings,
+            as_kernel_csr(self.rows), self._postings, freeze(weights), freeze(self.norms), embeddings,
             metric.ranks_by_similarity, has_bounds, freeze(is_common), freeze(self.norms[held].astype(np.float32)),
             freeze(embeddings[held].T.astype(np.float32)), freeze(np.sqrt(common[held]).astype(np.float32)), largest,
             self.shift,
@@ -221,22 +214,28 @@ class NodeScores:
         self, nodes: np.ndarray, adjacency: sparse.csr_array, is_candidate: np.ndarray, k: int, n_threads: int = 1
     ) -> np.ndarray:
         """Return the MEASURES of each node's ranking, shape (len(nodes), 6)."""
-        adj_indptr, adj_indices, _ = as_kernel_csr(adjacency)
-        links = (adj_indptr, adj_indices, is_candidate, k)
+        links = positives(adjacency, is_candidate)
         quality = np.empty((len(nodes), len(MEASURES)))
-        shift, postings = self.shift, self._postings if self.metric.form == "diagonal" else ()
+        is_diagonal = self.metric.form == "diagonal"
+        scored = scoring.Scored(self._postings, self.norms, self.shift) if is_diagonal else None
 
         def rank(part: slice) -> None:
-            if self.metric.form == "diagonal":
+            if scored is not None:
                 products = as_kernel_csr(self.metric.product(self.rows[nodes[part]]))
-                scoring.rank_links(*products, *postings, self.norms, nodes[part], *links, quality[part], shift)
+                scoring.rank_links(products, scored, nodes[part], links, k, quality[part])
                 return
             for block in blocks(np.arange(part.start, part.stop), self.n_nodes):
                 filled = quality[block[0] : block[-1] + 1]
-                scoring.link_quality(self.ranked_scores(nodes[block]), nodes[block], *links, filled)
+                scoring.link_quality(self.ranked_scores(nodes[block]), nodes[block], links, k, filled)
 
         on_threads(rank, len(nodes), n_threads)
         return quality
+
+
+def positives(adjacency: sparse.csr_array, is_candidate: np.ndarray) -> scoring.Positives:
+    """Return the links that a ranking should find, as kernels take them."""
+    links = as_kernel_csr(adjacency)
+    return scoring.Positives(links.indptr, links.indices, is_candidate)
 
 
 def hide(

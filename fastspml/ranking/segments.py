@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fastspml.kernels.search import Nearest
 from fastspml.metric import Metric
-from fastspml.ranking.scores import Nearest, NodeScores, hide, tie_shift
+from fastspml.ranking.scores import NodeScores, hide, tie_shift
 from fastspml.sparse.csr import freeze_csr
 from fastspml.sparse.mapped import take_rows
 

@@ -63,5 +63,5 @@ def select_and_train(
 
 
 def _described(trial: Trial) -> dict[str, Any]:
-    values = {"auc": trial.auc, "standard_error": trial.standard_error, "fold_aucs": trial.fold_aucs}
-    return {**trial.params, **values, "seconds": round(trial.seconds, 3)}
+    folds = {"fold_scores": trial.fold_scores, "fold_aucs": trial.fold_aucs}
+    return {**trial.row(), **folds, "seconds": round(trial.seconds, 3)}

@@ -58,6 +58,11 @@ class Trial:
         """Return the mean of every measure over the folds where it is defined; nan if there is none."""
         return {name: _mean_and_error(np.array(values))[0] for name, values in self.measures.items()}
 
+    def row(self) -> dict[str, Any]:
+        """Return the parameters, score, standard_error, all measures and seconds."""
+        scores = {"score": self.score, "standard_error": self.standard_error}
+        return {**self.params, **scores, **self.means(), "seconds": self.seconds}
+
     def ahead_of(self, other: Trial) -> tuple[float, float]:
         """Return the mean difference of the scores, fold by fold, from another trial's, and its standard error."""
         return _mean_and_error(np.array(self.fold_scores) - np.array(other.fold_scores))
@@ -115,11 +120,7 @@ class Selection:
 
     def table(self) -> list[dict[str, Any]]:
         """Return a row per trial, best first: the parameters, score, standard_error, all measures, and seconds."""
-        return [
-            {**trial.params, "score": trial.score, "standard_error": trial.standard_error, **trial.means(),
-             "seconds": trial.seconds}
-            for trial in self.trials_
-        ]  # fmt: skip
+        return [trial.row() for trial in self.trials_]
 
     @property
     def best_baseline_(self) -> str | None:

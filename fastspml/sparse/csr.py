@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -265,11 +265,19 @@ def freeze(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def as_kernel_csr(matrix: sparse.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return indptr, indices and data of a matrix in the types that kernels expect."""
+class KernelCsr(NamedTuple):
+    """A CSR matrix as kernels take it: read-only arrays, positions unsigned."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+
+
+def as_kernel_csr(matrix: sparse.csr_array) -> KernelCsr:
+    """Return a matrix in the types that kernels expect."""
     indptr = matrix.indptr.astype(np.int64, copy=False)
     indices = matrix.indices.astype(index_dtype(matrix.shape[1]), copy=False)
-    return unsigned(indptr), unsigned(indices), freeze(matrix.data)
+    return KernelCsr(unsigned(indptr), unsigned(indices), freeze(matrix.data))
 
 
 def unsigned(array: np.ndarray) -> np.ndarray:
