@@ -25,7 +25,7 @@ import numpy as np
 import fastspml as fs
 from bench.environment import RESULTS, about
 from bench.speed.cases import CASES
-from fastspml.kernels import algorithms, compiler_hints, diagonal, draws, factored, schedule
+from fastspml.kernels import compiler_hints, diagonal, draws, factored, iterations, schedule
 from fastspml.kernels.arguments import Slot
 from fastspml.kernels.jit import kernel
 from fastspml.kernels.rows import feature_at, value_at
@@ -127,7 +127,7 @@ TRICKS: dict[str, Callable[[], None]] = {
         (diagonal, "opaque_increment", _increment), (factored, "opaque_increment", _increment)
     ),
     "addresses in registers": _off((compiler_hints, "_in_register", lambda builder, value: value)),
-    "optimise for size": _off((algorithms, "optimize_for_size", _nothing)),
+    "optimise for size": _off((iterations, "optimize_for_size", _nothing)),
     "records of feature and value": _off((layout, "MOST_COPIED_BYTES", 0)),
     "huge pages": _off((layout, "large_array", np.empty)),
     "unsigned features": _off((layout, "record_dtype", _signed)),
@@ -139,7 +139,7 @@ TRICKS: dict[str, Callable[[], None]] = {
     "prefetch 40 features without a test": _off((schedule, "NONZEROS_PREFETCHED", np.uint64(0))),
     "prefetch metric": _off((schedule, "prefetch_metric", _nothing)),
     "scatter 2 x_i, not x_i": _off((diagonal, "scatter_doubled", _scatter), (diagonal, "feature_gradient", _gradient)),
-    "violated triplets without a branch": _off((algorithms, "keep_if_violated", _keep_by_branch)),
+    "violated triplets without a branch": _off((iterations, "keep_if_violated", _keep_by_branch)),
     "four partial sums": _off((factored, "sum_gap_terms", _one_sum), (factored, "mean_square", _one_sum_of_squares)),
 }
 

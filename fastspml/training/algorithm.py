@@ -1,6 +1,6 @@
 """What differs between Algorithm 1 (SPML) and Algorithm 2 (MT-SPML): their metrics, and what these are pulled to.
 
-Their loop is in `kernels.algorithms`.
+Their loop is in `kernels.iterations`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fastspml.kernels import algorithms, factored
+from fastspml.kernels import factored, iterations
 from fastspml.kernels.arguments import (
     VIOLATED_DTYPE,
     Buffers,
@@ -92,7 +92,7 @@ def run_next_chunk(problem: Problem, state: State, last: int, workspace: Workspa
     if problem.is_full and problem.projects_sums and problem.is_projection_due(iteration):
         evaluated = sums._replace(totals=projected_sums(problem, state))
         settings = settings._replace(evaluates_given=True)
-    algorithms.run_chunk(
+    iterations.run_chunk(
         np.uint64(last), problem.stacked, settings, evaluated, sums, workspace.buffers, state.counts_until(last)
     )
     check_finite(problem, sums.counters)
