@@ -19,6 +19,7 @@ from fastspml.selection.folds import Evaluation, Folds, with_params
 from fastspml.selection.grids import Grid, all_settings, check_setting, recommended_grid
 from fastspml.selection.runners import Runner, on_cluster, on_threads
 from fastspml.selection.scorings import DEFAULT, Scoring, as_scoring
+from fastspml.selection.task_regs import regs_by_task
 from fastspml.selection.trials import Selection, SelectionWarning, SelectProgress, Trial
 from fastspml.training.estimator import Estimator
 from fastspml.weighting import suitable_weightings
@@ -51,7 +52,8 @@ def select(
     grid : mapping of parameter names to lists of values, or a list of such mappings, optional
         All combinations are tried. None takes `recommended_grid`, with the weightings that suit the features, by
         successive halving. Numbers of iterations, ``n_iters``, cost nothing: a fit with the largest is evaluated on the
-        way. Without them these are the estimator's n_iters, and one in 2, 4, 16 and 64 of it.
+        way. Without them these are the estimator's n_iters, and one in 2, 4, 16 and 64 of it. If other values of
+        ``task_reg`` were better for some tasks than that of the best setting, each task's best are tried together.
     n_folds : int
         A node is held out once, in all tasks at the same time.
     scoring : str or callable, default "auc+ndcg@10"
@@ -169,7 +171,7 @@ def _try_all(
                     break
                 left = successive.promoted(settings, left, search.trials)
             else:
-                is_complete = True
+                is_complete = not search.refine(start)
         except KeyboardInterrupt:
             pass
     return [trial for s in sorted(search.trials) for trial in search.trials[s]], is_complete
@@ -181,7 +183,7 @@ class _Search:
     def __init__(
         self, settings: Sequence[dict[str, Any]], n_folds: int, progress: Callable[[SelectProgress], Any] | None
     ) -> None:
-        self.settings, self.n_folds, self.progress = settings, n_folds, progress
+        self.settings, self.n_folds, self.progress = list(settings), n_folds, progress
         self.trials: dict[int, list[Trial]] = {}
         self.n_done = self.n_fits = 0
         self._started = time.perf_counter()
@@ -204,6 +206,15 @@ class _Search:
             if self.progress is not None and self.progress(self._record(finished)):
                 return self.n_done < self.n_fits
         return False
+
+    def refine(self, start: Any) -> bool:
+        """Try a `task_reg` for every task, if the trials suggest that; return whether `progress` stopped it."""
+        setting = regs_by_task([trial for trials in self.trials.values() for trial in trials])
+        if setting is None:
+            return False
+        self.settings.append(setting)
+        self.n_fits += self.n_folds
+        return self.fit_rung(start, [len(self.settings) - 1], 1)
 
     def _finish(self, s: int, by_fold: Mapping[int, Any]) -> list[Trial]:
         """Add the trials of a setting that was fitted on all folds, one for each number of iterations; return them."""
@@ -228,4 +239,5 @@ def _score(trial: Trial) -> float:
 def _as_trial(evaluations: Sequence[Evaluation], seconds: float) -> Trial:
     """Return the trial of one setting from its evaluation on every fold."""
     measures = {name: tuple(done.measures[name] for done in evaluations) for name in evaluations[0].measures}
-    return Trial(evaluations[0].params, tuple(done.score for done in evaluations), measures, seconds)
+    task_scores = tuple(done.task_scores for done in evaluations)
+    return Trial(evaluations[0].params, tuple(done.score for done in evaluations), measures, seconds, task_scores)

@@ -22,6 +22,7 @@ class Evaluation(NamedTuple):
 
     params: dict[str, Any]
     score: float
+    task_scores: tuple[float, ...]
     measures: dict[str, float]
 
 
@@ -50,7 +51,8 @@ class Fold:
         qualities = [hidden.quality(scorer, scoring.k) for hidden in self.hidden]
         means = [quality.means() for quality in qualities]
         measures = {name: _mean_of_defined([of_task[name] for of_task in means]) for name in means[0]}
-        return Evaluation(params, _mean_of_defined([scoring(quality) for quality in qualities]), measures)
+        scores = tuple(scoring(quality) for quality in qualities)
+        return Evaluation(params, _mean_of_defined(scores), scores, measures)
 
 
 def _mean_of_defined(values: Sequence[float]) -> float:

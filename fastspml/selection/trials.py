@@ -27,12 +27,15 @@ class Trial:
         first k candidates have the k of the scoring, or 10.
     seconds : float
         Time of its fits and evaluations. Numbers of iterations of one setting share it.
+    fold_task_scores : tuple of tuple of float
+        The score of each task in each fold; nan where it is undefined.
     """
 
     params: dict[str, Any]
     fold_scores: tuple[float, ...]
     measures: dict[str, tuple[float, ...]] = field(default_factory=dict)
     seconds: float = 0.0
+    fold_task_scores: tuple[tuple[float, ...], ...] = ()
 
     @property
     def score(self) -> float:
@@ -57,6 +60,15 @@ class Trial:
     def means(self) -> dict[str, float]:
         """Return the mean of every measure over the folds where it is defined; nan if there is none."""
         return {name: _mean_and_error(np.array(values))[0] for name, values in self.measures.items()}
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.fold_task_scores[0]) if self.fold_task_scores else 0
+
+    def task_scores(self) -> list[float]:
+        """Return the mean score of each task over the folds where it is defined; nan if there is none."""
+        return [_mean_and_error(scores)[0] for scores in np.array(self.fold_task_scores).T]
 
     def row(self) -> dict[str, Any]:
         """Return the parameters, score, standard_error, all measures and seconds."""

@@ -1,0 +1,32 @@
+"""A regularisation weight for every task: one step of coordinate search from trials that gave all tasks the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fastspml.selection.trials import Trial
+
+
+def regs_by_task(trials: Sequence[Trial]) -> dict[str, Any] | None:
+    """Return the setting of the best trial with the `task_reg` that was best for each task; None if it is not new.
+
+    Only trials that differ from the best one in `task_reg` alone are compared, by the mean score of each task. Small
+    tasks tend to need more regularisation than large ones.
+    """
+    best = max(trials, key=lambda trial: trial.score)
+    alike = [trial for trial in trials if _without_task_reg(trial.params) == _without_task_reg(best.params)]
+    if np.ndim(best.params.get("task_reg", ())) or len(alike) < 2 or best.n_tasks < 2:
+        return None
+    scores = np.array([trial.task_scores() for trial in alike])  # (trials, tasks)
+    scores[np.isnan(scores)] = -np.inf
+    chosen = [alike[t].params["task_reg"] for t in scores.argmax(axis=0)]
+    if len(set(chosen)) == 1:
+        return None
+    return best.params | {"task_reg": chosen, "n_iters": (best.params["n_iters"],)}
+
+
+def _without_task_reg(params: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if name != "task_reg"}
