@@ -174,9 +174,37 @@ def test_circles(egos, monkeypatch):
     single = [record for record in records if record["method"] == "ST-SPML"]
     assert np.mean([list(record["auc"].values()) for record in single]) > 0.9  # each task finds its word
     about = {"alters": 60, "features": 8, "members": [t.n_links for t in egos["ego"]],
-             "overlaps": circles.overlaps(egos["ego"]), "least_related": circles.least_related(egos["ego"])}  # fmt: skip
-    page = circles.page({"records": records, "plan": vars(PLAN), "egos": {"ego": about}})
+             "overlaps": circles.overlaps(egos["ego"]), "least_related": circles.least_related(egos["ego"]),
+             "mean_overlap": circles.mean_overlap(egos["ego"]), "is_grouped": True}  # fmt: skip
+    twice = [record | {"ego": ego} for record in records for ego in ("ego", "other")]
+    about = {"ego": about, "other": about | {"mean_overlap": 0.5}}
+    page = circles.page({"records": twice, "plan": vars(PLAN), "egos": about, "data": "circles", "title": "Facebook"})
+    assert "Over 2 egos, MT-SPML is ahead of ST-SPML on" in page
     assert "the two circles of each ego that overlap least" in page
+
+
+def test_egos_are_taken_at_equal_steps_of_their_overlap(egos):
+    one, two, three = egos["ego"]
+    many = {f"ego {n}": [one, two] for n in range(6)} | {"same": [one, one], "far": [one, three]}
+    grouped = circles.grouped_egos(many)
+    assert len(grouped) == circles.N_GROUPED
+    assert grouped[-1] == "same"
+    assert circles.mean_overlap([one, two, three]) == pytest.approx(
+        np.mean([circles.overlap(one, two), circles.overlap(one, three), circles.overlap(two, three)])
+    )
+
+
+def test_gains_and_their_slope():
+    circle_aucs = {"MT-SPML": {"a": [0.8, 0.9], "b": [0.7, 0.7]}, "ST-SPML": {"a": [0.6, 0.7], "b": [0.8, 0.8]}}
+    records = [
+        {"ego": ego, "split": split, "method": method, "group": [0, 1], "auc": {"1": auc, "2": auc}}
+        for method, of_egos in circle_aucs.items() for ego, aucs in of_egos.items() for split, auc in enumerate(aucs)
+    ]  # fmt: skip
+    egos = {"a": {"mean_overlap": 0.5, "members": [1, 1]}, "b": {"mean_overlap": 0.0, "members": [1, 1]}}
+    found = circles.gains(records, egos)
+    assert found["a"] == pytest.approx((0.5, 0.2, 0.0))
+    assert found["b"] == pytest.approx((0.0, -0.1, 0.0))
+    assert circles.fitted_line(found).slope == pytest.approx(0.6)
 
 
 def test_overlap_by_hand(egos):

@@ -1,4 +1,4 @@
-"""Run the experiments: python -m bench.paper wikipedia|circles|debian|recipe|all [--quick] [-o folder]."""
+"""Run the experiments: python -m bench.paper wikipedia|circles|twitter|debian|recipe|all [--quick] [-o folder]."""
 
 from __future__ import annotations
 
@@ -103,12 +103,15 @@ by their frequency in all tasks, as MT-SPML does: what it gains over ST-SPML is 
 """
 
 
-def circle_prediction(plan: Plan, folder: Path, tell: Tell) -> None:
-    """Run the second experiment; leave records, tables and figures."""
-    egos = data.circles()
+def circle_prediction(name: str, title: str, plan: Plan, folder: Path, tell: Tell) -> None:
+    """Run the second experiment on the egos of a social network; leave records, tables and figures."""
+    egos = data.circles(f"ego-{title.lower()}")
     if not plan.has_extras:
-        egos = dict(list(egos.items())[2:4])  # the two smallest
+        egos = dict(list(egos.items())[2:5])  # of Facebook, small ones
+    grouped = circles.grouped_egos(egos)
     results: dict[str, Any] = {
+        "data": name,
+        "title": title,
         "plan": vars(plan) | {"n_iters": circles.N_ITERS},
         "egos": {
             ego: {
@@ -117,6 +120,8 @@ def circle_prediction(plan: Plan, folder: Path, tell: Tell) -> None:
                 "members": [task.n_links for task in tasks],
                 "overlaps": circles.overlaps(tasks),
                 "least_related": circles.least_related(tasks),
+                "mean_overlap": circles.mean_overlap(tasks),
+                "is_grouped": ego in grouped,
             }
             for ego, tasks in egos.items()
         },
@@ -124,19 +129,22 @@ def circle_prediction(plan: Plan, folder: Path, tell: Tell) -> None:
     }
 
     def save(records: list[dict[str, Any]]) -> None:
-        write_results(folder, "circles", results | {"records": records})
+        write_results(folder, name, results | {"records": records})
 
-    records = circles.run(egos, plan, tell, save, earlier(folder / "circles.json", results))
-    figures.circles_against_single(records, folder, "circles-fig3")
-    figures.circles_against_pooled(records, folder, "circles-fig4")
-    pairs = circles.on_least_related(records, results["egos"])
-    figures.circles_least_related(pairs, folder, "circles-fig5")
-    (folder / "circles.md").write_text(circles.page(results | {"records": records}))
+    records = circles.run(egos, plan, tell, save, earlier(folder / f"{name}.json", results))
+    of_grouped = [record for record in records if record["ego"] in grouped]
+    figures.circles_against_single(of_grouped, folder, f"{name}-fig3")
+    figures.circles_against_pooled(of_grouped, folder, f"{name}-fig4")
+    pairs = circles.on_least_related(records, {ego: results["egos"][ego] for ego in grouped})
+    figures.circles_least_related(pairs, folder, f"{name}-fig5")
+    figures.gain_against_overlap(circles.gains(records, results["egos"]), folder, f"{name}-overlap")
+    (folder / f"{name}.md").write_text(circles.page(results | {"records": records}))
 
 
 EXPERIMENTS: dict[str, Callable[[Plan, Path, Tell], None]] = {
     "wikipedia": lambda plan, folder, tell: linking("wikipedia", data.wikipedia(), plan, folder, tell),
-    "circles": circle_prediction,
+    "circles": lambda plan, folder, tell: circle_prediction("circles", "Facebook", plan, folder, tell),
+    "twitter": lambda plan, folder, tell: circle_prediction("twitter", "Twitter", plan, folder, tell),
     "debian": lambda plan, folder, tell: linking("debian", data.debian(), plan, folder, tell),
     "recipe": recipe.run,
 }

@@ -41,9 +41,9 @@ def citations(name: str) -> list[fs.Network]:
     return read_npz(folder("npz") / f"{name}.npz")
 
 
-def circles() -> dict[str, list[fs.Network]]:
+def circles(name: str) -> dict[str, list[fs.Network]]:
     """Return, for every ego that has enough, its largest circles, largest first; the ego is linked to the members."""
-    path = folder("ego-facebook")
+    path = folder(name)
     egos = sorted((file.stem for file in path.glob("*.circles")), key=int)
     tasks = {ego: read_snap_ego(path, ego, largest=N_CIRCLES, min_size=MIN_MEMBERS) for ego in egos}
     by_size = {ego: sorted(networks, key=lambda network: -network.n_links) for ego, networks in tasks.items()}

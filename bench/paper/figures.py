@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 
-from bench.paper.circles import label
+from bench.paper.circles import fitted_line, label
 from bench.paper.tables import by_split, mean_and_error
 
 matplotlib.use("agg")
@@ -182,4 +182,23 @@ def circles_least_related(pairs: dict[str, dict[str, list[float]]], folder: Path
     axes.set_ylim(0.4)
     axes.set_ylabel("AUC, mean of the two")
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    save(figure, folder, name)
+
+
+def gain_against_overlap(points: dict[str, tuple[float, float, float]], folder: Path, name: str) -> None:
+    """Draw the gain of MT-SPML over ST-SPML against the mean overlap of circles: a dot per ego, and a fitted line."""
+    overlaps, gains, errors = np.array(list(points.values())).T
+    line = fitted_line(points)
+    figure, axes = pyplot.subplots(figsize=(6, 3.4), layout="constrained")
+    axes.axhline(0, color="#9c9c9c", linewidth=0.8)
+    axes.errorbar(overlaps, gains, errors, fmt="o", color="black", mfc="white", ecolor="#b5b5b5", markersize=4.5)
+    x = np.linspace(0, overlaps.max(), 100)
+    # The error of a fitted line at x, from those of its slope and of its value at the mean.
+    spread = line.stderr * np.sqrt(overlaps.var() + (x - overlaps.mean()) ** 2)
+    y = line.intercept + line.slope * x
+    axes.plot(x, y, color="#1f4e8c")
+    axes.fill_between(x, y - 2 * spread, y + 2 * spread, color="#1f4e8c", alpha=0.15, linewidth=0)
+    axes.set_xlabel("mean overlap of an ego's circles, intersection over union")
+    axes.set_ylabel("AUC of MT-SPML less ST-SPML")
+    axes.set_title(f"slope {line.slope:+.3f} ± {line.stderr:.3f}; band: two standard errors", fontsize=9)
     save(figure, folder, name)
