@@ -171,7 +171,8 @@ def exchange(n_features: int, n_rounds: int) -> float:
             return len(taken) > 16 * n_rounds
 
         distributed.fit(model, network, client, progress)
-    return float(median(np.diff(taken[16:])))
+    rounds = np.array(taken[16 : 16 * n_rounds + 1 : 16])  # the first shard of every round but the first
+    return float(median(np.diff(rounds))) / 16
 
 
 def rate(path: Path, n_iters: int) -> dict[str, Any]:
