@@ -43,7 +43,7 @@ def pair_scores(metric: fs.Metric, features: Any, pairs: np.ndarray) -> np.ndarr
 
     Pairs of different nodes are compared here, so a similarity is divided by the lengths of both: x'My / (|x| |y|).
     """
-    rows = metric.attributes(features)
+    rows = metric.rows(features)
     ends = rows[pairs[:, 0]], rows[pairs[:, 1]]
     if metric.score == "distance":
         return -metric.paired_distances(*ends)

@@ -78,7 +78,8 @@ def _result(parts: dict[str, Any]) -> str:
 
 def _rule() -> str:
     return (
-        "Use 8 shards for every thread or worker: shards of a round then end together, and a fit that stops in the "
+        "Use 8 shards for every thread, and 16 for every worker of a cluster: shards of a round then end "
+        "together, and a fit that stops in the "
         "middle of a round keeps all threads busy. A fit of less than a second gains nothing. With 16 shards or fewer "
         "the result is that of one within noise; with 64, a fit should have some millions of triplets. The bits depend "
         "on the number of shards and on nothing else, so choose it once, for the largest machine that will be used."

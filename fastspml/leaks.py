@@ -35,7 +35,7 @@ def check_leaks(train: Network | Iterable[Network], test: Network | Iterable[Net
     >>> import fastspml as fs
     >>> net = fs.Network([[1, 2], [0, 3], [1, 2]], nodes=["a", "b", "c"])
     >>> fs.check_leaks(net.subset(["a", "b"]), net.subset(["c"]))
-    ["1 hidden nodes of 'network' have exactly the features of a training node (c and a)."]
+    ["'network' has 1 hidden node with exactly the features of a training node (c and a)."]
     """
     train, test = as_networks(train, "train"), as_networks(test, "test")
     sentences = []
@@ -58,10 +58,14 @@ def _known_nodes(hidden: Network, train: list[Network]) -> list[str]:
             n_links = int(adjacency[known].nnz + adjacency[:, known].nnz - adjacency[known][:, known].nnz)
             listed = _listed(network.nodes[known])
             sentences.append(
-                f"{len(known)} hidden nodes of {hidden.name!r} are trained on in {network.name!r}, "
-                f"with {n_links} links: {listed}."
+                f"{hidden.name!r} has {_count(len(known), 'hidden node')} that {network.name!r} trains on, with "
+                f"{_count(n_links, 'link')}: {listed}."
             )
     return sentences
+
+
+def _count(n: int, thing: str) -> str:
+    return f"{n:,} {thing}{'' if n == 1 else 's'}"
 
 
 def _duplicates(hidden: Network, train: list[Network]) -> list[str]:
@@ -79,7 +83,7 @@ def _duplicates(hidden: Network, train: list[Network]) -> list[str]:
         return []
     pairs = ", ".join(f"{name} and {twin}" for name, twin in twins[:SHOWN])
     return [
-        f"{len(twins)} hidden nodes of {hidden.name!r} have exactly the features of a training node "
+        f"{hidden.name!r} has {_count(len(twins), 'hidden node')} with exactly the features of a training node "
         f"({pairs}{', ...' if len(twins) > SHOWN else ''})."
     ]
 

@@ -92,7 +92,7 @@ def test_demo(capsys, tmp_path):
     assert err.splitlines()[-1].endswith(str(folder / "report.html"))
     model = fs.load_model(folder / "model.h5")
     assert model.task_names_ == [network.name for network in fs.datasets.debian()]
-    assert "have exactly the features" in err
+    assert "with exactly the features" in err
     assert max(len(line) for line in out.splitlines()) <= 80
     assert max(len(line.replace(str(tmp_path), "")) for line in err.splitlines()) <= 80
     code, _, err = run(capsys, "demo", "-o", folder)

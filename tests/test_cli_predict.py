@@ -181,7 +181,7 @@ def test_evaluate_says_after_its_results_what_training_gives_away(capsys, tmp_pa
     code, out, err = run(capsys, "evaluate", tmp_path / "run", "--json")
     assert code == 0
     assert len(json.loads(out)) == 1
-    assert "12 hidden nodes of 'twins' have exactly the" in err
+    assert "'twins' has 12 hidden nodes with exactly the" in err
     assert max(map(len, err.splitlines())) <= 80
 
 

@@ -26,14 +26,14 @@ def test_hidden_nodes_in_training():
     links[
         np.ix_([i for i in range(14) if i not in (0, 7, 9, 10)], [i for i in range(14) if i not in (0, 7, 9, 10)])
     ] = 0
-    assert got[0] == f"4 hidden nodes of 'task 0' are trained on in 'task 0', with {links.sum()} links: 0, 7, 9, ...."
+    assert got[0] == f"'task 0' has 4 hidden nodes that 'task 0' trains on, with {links.sum()} links: 0, 7, 9, ...."
 
 
 def test_a_node_hidden_in_one_task_and_trained_on_in_another():
     a, b = (distinct(name, [f"n{i}" for i in range(12)], seed) for seed, name in enumerate("ab"))
     split = a.split(0.3)
     sentence = fs.check_leaks([split.train, b], split.test)[0]
-    assert sentence.startswith("4 hidden nodes of 'a' are trained on in 'b', with 0 links")
+    assert sentence.startswith("'a' has 4 hidden nodes that 'b' trains on, with 0 links")
     unnamed = distinct("b", seed=1)
     assert fs.check_leaks([a.subset(split.train_nodes), unnamed], split.test) == []
 
@@ -42,7 +42,7 @@ def test_duplicates_of_a_hidden_nodes_text():
     network = make_network(nodes=[f"n{i}" for i in range(14)])  # nodes 4 and 5 are twins, node 2 has no words
     others = [i for i in range(14) if i not in (2, 5)]
     got = fs.check_leaks(network.subset(others), network.subset([2, 5]))
-    assert got == ["1 hidden nodes of 'task 0' have exactly the features of a training node (n5 and n4)."]
+    assert got == ["'task 0' has 1 hidden node with exactly the features of a training node (n5 and n4)."]
 
 
 def test_nodes_without_features_are_no_duplicates():
@@ -53,4 +53,4 @@ def test_nodes_without_features_are_no_duplicates():
 def test_the_first_of_several_duplicates_is_named():
     train = fs.Network([[1, 2], [1, 2], [3, 4]], nodes=["a", "b", "c"])
     got = fs.check_leaks(train, fs.Network([[1, 2]], nodes=["z"]))
-    assert got == ["1 hidden nodes of 'network' have exactly the features of a training node (z and a)."]
+    assert got == ["'network' has 1 hidden node with exactly the features of a training node (z and a)."]

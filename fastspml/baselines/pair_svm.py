@@ -77,7 +77,7 @@ class PairSVM(Parameters):
             pairs, labels = [], []
             for q in group:
                 nodes, signs = draw_pairs(networks[q], self.n_negatives, self.seed, q)
-                pairs.append(self._pair_features(plain.attributes(networks[q]), nodes))
+                pairs.append(self._pair_features(plain.rows(networks[q]), nodes))
                 labels.append(signs)
             for q, weights in zip(group, self._solve(pairs, labels), strict=True):
                 models[networks[q].name] = PairModel.of(plain, weights, self._parts)
@@ -221,7 +221,7 @@ class _PairScores:
 
     def __init__(self, model: PairModel, network: Network) -> None:
         self.model = model
-        self.rows = sparse.csr_array(model.plain_metric.attributes(network), dtype=np.float64)
+        self.rows = sparse.csr_array(model.plain_metric.rows(network), dtype=np.float64)
         if model.is_signed:
             self.norms = -(self.rows @ model.weights)
             return

@@ -42,20 +42,37 @@ def fit(model: Fitted, networks: Networks | Location, client: Any, progress: Pro
     Parameters
     ----------
     model : SPML or MTSPML
-        Its ``shards`` must be more than 1; 8 for every thread of the cluster keep all of them busy.
+        Its ``shards`` must be more than 1; 16 for every thread of the cluster keep all of them busy.
     networks : Network, list of Network, or path
         Given the path of a file, every worker reads it, or maps it if it is large: it has to be on a disk that all of
         them see. Networks in memory are sent to the workers.
     client : distributed.Client
     progress : callable, optional
         As for ``model.fit``.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> network = fs.synthetic_networks(n_tasks=1, n_nodes=100, n_features=200)[0]
+    >>> model = fs.SPML(shards=32, n_iters=10**6)
+    >>> with fs.distributed.cluster("local:2") as client:  # doctest: +SKIP
+    ...     fs.distributed.fit(model, network, client)
     """
     opened, path = _opened(networks)
     return model.fit(opened, progress, runner(client, path))
 
 
 def resume(model: Fitted, networks: Networks | Location, client: Any, progress: ProgressCall | None = None) -> Fitted:
-    """Continue a stopped or loaded fit on the workers of a Dask cluster; see `fit`."""
+    """Continue a stopped or loaded fit on the workers of a Dask cluster; see `fit`.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> network = fs.synthetic_networks(n_tasks=1, n_nodes=100, n_features=200)[0]
+    >>> model = fs.SPML(shards=32, n_iters=10**6).fit(network, progress=lambda record: True)
+    >>> with fs.distributed.cluster("local:2") as client:  # doctest: +SKIP
+    ...     fs.distributed.resume(model, network, client)
+    """
     opened, path = _opened(networks)
     return model.resume(opened, progress, runner(client, path))
 
@@ -64,6 +81,12 @@ def runner(client: Any, path: Location | None = None) -> Runner | None:
     """Return what `Estimator.fit` takes as ``runner`` to work on a cluster; None, this process, without a client.
 
     ``path`` names the file that holds exactly the networks to be fitted, so that workers can map it.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> fs.distributed.runner(None) is None
+    True
     """
     if client is None:
         return None
@@ -72,7 +95,7 @@ def runner(client: Any, path: Location | None = None) -> Runner | None:
     def on_cluster(problem: Problem, state: State, until: int) -> Iterator[RunShards]:
         if problem.n_shards == 1:
             raise ValueError(
-                "a fit with shards=1 cannot be run on a cluster; set shards to 8 for every worker, as shards=32."
+                "a fit with shards=1 cannot be run on a cluster; set shards to 16 for every worker, as shards=32."
             )
         if first_round(problem, n_summed(state.sums)) >= until:
             warn_idle(f"all {until:,} iterations are needed before the first round of shards")
@@ -88,7 +111,15 @@ def runner(client: Any, path: Location | None = None) -> Runner | None:
 
 @contextmanager
 def cluster(address: str | None) -> Iterator[Any]:
-    """Give a client of the cluster at an address, tcp://host:port, or of local:N worker processes; None gives None."""
+    """Give a client of the cluster at an address, tcp://host:port, or of local:N worker processes; None gives None.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> with fs.distributed.cluster(None) as client:  # as without --dask
+    ...     print(client)
+    None
+    """
     if address is None:
         yield None
         return

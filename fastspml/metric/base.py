@@ -262,10 +262,6 @@ class Metric(Explained):
             rows = self.weighting.transform(data).features if is_network else self.weighting.transform(data)
         return rows
 
-    def attributes(self, data: Any, what: str = "rows") -> sparse.csr_array:
-        """Return `rows`, under the name of earlier versions."""
-        return self.rows(data, what)
-
     def _check_weighting(self, network: Network) -> None:
         """Refuse a network with another weighting than the metric expects."""
         if self.takes_counts and network.weighting is not None:

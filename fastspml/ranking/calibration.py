@@ -46,6 +46,15 @@ class Calibration:
     n_links_slope, n_links_error : float
         The number of links of a node is estimated by slope times the sum of its probabilities; the error is the mean
         absolute error on held-out nodes.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> networks = fs.synthetic_networks(n_tasks=1, n_nodes=200, n_features=300)
+    >>> model = fs.SPML(n_iters=2000).fit(networks).calibrate(networks, n_folds=3)
+    >>> calibration = model.calibrations_[0]
+    >>> bool(calibration.ece < 0.1), calibration.kind in ("isotonic", "logistic")
+    (True, True)
     """
 
     kind: str

@@ -87,6 +87,16 @@ class LinkQuality:
         Nodes without a feature that has weight in the metric: their rankings ignore the node.
     to_seen, to_unseen : LinkQuality or None
         The same for links to seen, and to unseen, candidates alone, if `seen` was given.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> network = fs.Network([[1, 0], [2, 0], [0, 1]], [[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+    >>> quality = fs.link_quality(fs.Metric.identity(2), network, range(3))
+    >>> quality.auc
+    array([ 1.,  1., nan])
+    >>> float(quality.means()["hits"])
+    1.0
     """
 
     auc: np.ndarray

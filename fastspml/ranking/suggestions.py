@@ -37,6 +37,13 @@ class ListQuality:
         Share of the lists in which no suggestion has a feature in common with the node.
     counts : int64 array, shape (n_nodes,)
         Number of lists that each node is in.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> network = fs.Network([[1, 0], [2, 0], [3, 0], [0, 1]])
+    >>> fs.list_quality(fs.Metric.identity(2), network, range(4), k=1).counts
+    array([2, 2, 0, 0])
     """
 
     k: int

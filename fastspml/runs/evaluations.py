@@ -70,7 +70,7 @@ class Evaluations:
         value = model.regulariser()
         for q, rows in enumerate(self._triplets):
             metric = model.metric_for(q)
-            i, j, l = (metric.attributes(part) for part in rows)
+            i, j, l = (metric.rows(part) for part in rows)
             gaps = metric.gaps(i, j, l)
             # The objective of SPML is a mean over the triplets of all tasks, that of MT-SPML a sum of means.
             share = self._shares[q] if not model.algorithm(len(model.task_names_)).has_tasks else 1.0

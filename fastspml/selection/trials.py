@@ -119,6 +119,16 @@ class Selection:
         The same folds ranked without learning: by Euclidean distance, by the cosine of tf-idf rows, by popularity.
     best_trial_ : Trial
         The trial of the parameters chosen.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> networks = fs.synthetic_networks(n_tasks=1, n_nodes=200, n_features=300, seed=3)
+    >>> selection = fs.select(fs.SPML(n_iters=2000), networks, {"margin": [1 / 3, 1.0]}, n_folds=3)
+    >>> sorted(selection.best_params_)
+    ['margin', 'n_iters']
+    >>> len(selection.table())
+    10
     """
 
     best_params_: dict[str, Any]

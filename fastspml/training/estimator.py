@@ -70,7 +70,7 @@ class Estimator(Parameters, ABC):
     average: bool = parameter(False, "return the mean of all iterates instead of the last")
     weighting: str | Weighting | None = parameter("auto", '"tfidf", "l1", "l2", "binary", "none", or what suits')  # noqa: RUF009
     seed: int = parameter(0, "the same seed and shards give the same bits on any number of threads and machines")
-    shards: int = parameter(1, "parts of a fit that run in parallel; 8 for every thread or worker")
+    shards: int = parameter(1, "parts of a fit that run in parallel; 8 for every thread, 16 for every worker")
     n_threads: int = parameter(1, "threads that run shards")
 
     def __post_init__(self, metric: str) -> None:

@@ -59,6 +59,16 @@ class MTSPML(Estimator):
         -1 where a task took no part in an iteration, because it was added later or another one was being added.
     n_iters_ : int
     weighting_ : Weighting or None
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> networks = fs.synthetic_networks(n_tasks=2, n_nodes=100, n_features=200)
+    >>> model = fs.MTSPML(n_iters=500).fit(networks)
+    >>> model.violations_.shape
+    (500, 2)
+    >>> model.metric(0).distance(networks[0].features[0], networks[0].features[0])
+    0.0
     """
 
     margin: float = parameter(1.0, "distance by which a non-neighbour has to be farther than a neighbour")

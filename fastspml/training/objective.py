@@ -48,7 +48,7 @@ def mean_hinge(
     draws.sample_triplets(stacked, np.uint64(0), np.uint64(seed), np.uint64(0), drawn)  # training starts at iteration 1
     total = 0.0
     for q, network in enumerate(networks):
-        rows = metric.attributes(network)
+        rows = metric.rows(network)
         for start in range(0, n_triplets, BLOCK_TRIPLETS):
             block = drawn[start : start + BLOCK_TRIPLETS]
             i, j, l = block[block[:, 0] == q, 1:].T

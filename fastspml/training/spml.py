@@ -66,8 +66,8 @@ class SPML(Estimator):
         The same seed and shards give the same diagonal metric, bit for bit, on any number of threads and machines.
     shards : int
         Parts of a fit that run in parallel, on threads or on a cluster, and are merged a few dozen times in all
-        (`fastspml.training.shards`). 1 is the paper's algorithm. Use 8 for every thread or worker; the objective stays
-        within 0.3% of that of one shard.
+        (`fastspml.training.shards`). 1 is the paper's algorithm. Use 8 for every thread, and 16 for every worker of
+        a cluster; the objective stays within 0.3% of that of one shard.
     n_threads : int
         Threads that run shards, at most one per processor and per shard.
 
@@ -79,6 +79,17 @@ class SPML(Estimator):
     n_iters_ : int
         Iterations done: n_iters, unless `progress` stopped the fit.
     weighting_ : Weighting or None
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> network = fs.synthetic_networks(n_tasks=1, n_nodes=100, n_features=200)[0]
+    >>> split = network.split(0.2)
+    >>> model = fs.SPML(n_iters=2000).fit(split.train)
+    >>> model.metric_.form, model.violations_.shape
+    ('factored', (2000,))
+    >>> len(model.predict_links(split.train, network.features[split.test_nodes[:3]], k=5))
+    15
     """
 
     reg: float = parameter(1e-3, "SPML: weight of the regulariser")

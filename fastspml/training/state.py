@@ -25,7 +25,16 @@ MOST_RESERVED = 2**27  # counts of violations that room is made for before they 
 
 @dataclass(frozen=True)
 class Progress:
-    """What `progress` is handed between chunks."""
+    """What `progress` receives between chunks.
+
+    Examples
+    --------
+    >>> import fastspml as fs
+    >>> network = fs.synthetic_networks(n_tasks=1, n_nodes=100, n_features=200)[0]
+    >>> model = fs.SPML(n_iters=10**6).fit(network, progress=lambda record: record.iteration >= 1000)
+    >>> 1000 <= model.n_iters_ < 10**6
+    True
+    """
 
     iteration: int
     n_iters: int
