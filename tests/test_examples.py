@@ -18,7 +18,7 @@ SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__in
 ANSWERS = {
     "larger_than_memory": "Same metric as in memory: True",
     "nearest_neighbours": "Same distances as LinkIndex: True",
-    "new_package": "timidity",
+    "new_package": "fluidsynth",
     "own_csv": "AUC of the five:",
     "several_sections": "mean AUC   alone  pooled  together",
     "two_threads": "16 shards on one and on two threads give the same bits: True",

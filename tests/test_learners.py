@@ -178,7 +178,7 @@ def test_scikit_learn_habits(network):
             model.set_params(**{"lambda": 1})
     assert fs.SPML.paper(metric="full").metric == "full"
     assert repr(fs.SPML.paper(reg=0.5, metric="full")) == (
-        "SPML(metric='full', score='distance', margin=1.0, n_iters=5000, weighting=None, reg=0.5, prior='zero')"
+        "SPML(metric='full', score='distance', rank=32, margin=1.0, n_iters=5000, weighting=None, reg=0.5, prior='zero')"
     )
     assert repr(fs.SPML(reg=0.5, metric="full")) == "SPML(metric='full', reg=0.5)"
     assert fs.SPML.paper(n_iters=1).fit(network).fit(network).n_iters_ == 1

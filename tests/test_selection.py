@@ -143,7 +143,7 @@ def test_numbers_of_iterations_are_looked_at_by_default(tasks):
 
 
 @pytest.mark.parametrize(
-    ("estimator", "n_settings"), [(fs.SPML.paper(n_iters=64), 70), (fs.MTSPML.paper(n_iters=64), 108)]
+    ("estimator", "n_settings"), [(fs.SPML.paper(n_iters=64), 82), (fs.MTSPML.paper(n_iters=64), 120)]
 )
 def test_the_default_grid_is_tried_by_halving(tasks, estimator, n_settings):
     """Settings of one step compete: the best quarter of them is fitted for four times the iterations."""
@@ -166,7 +166,7 @@ def test_the_default_grid_costs_no_more_full_fits_than_stated(tasks, estimator):
     cost = sum(
         -(-size // kept) * share for size in sizes for kept, share in ((1, 1 / 64), (4, 1 / 16), (16, 1 / 4), (64, 1))
     )
-    assert cost <= (7.5 if isinstance(estimator, fs.SPML) else 9.2)
+    assert cost <= (8.4 if isinstance(estimator, fs.SPML) else 10.0)
 
 
 def test_the_default_grids_hold_the_recipe_and_its_ends(tasks):

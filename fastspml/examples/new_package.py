@@ -15,7 +15,7 @@ DESCRIPTION = "graphical editor for music scores with playback of midi files thr
 
 def main() -> None:
     sound = next(net for net in fs.datasets.debian() if net.name == "sound")
-    model = fs.SPML(metric="factored", score="similarity", prior="identity", weighting="tfidf").fit(sound)
+    model = fs.SPML().fit(sound)
 
     assert sound.vocabulary is not None
     words = DESCRIPTION.split()

@@ -41,7 +41,7 @@ def main() -> None:
         (recipes,) = fs.read_networks(folder / "recipes.h5")
 
     split = recipes.split(test_size=5)  # pretend that five recipes are new: hide them with all their links
-    model = fs.SPML(prior="identity", weighting="tfidf", margin=1 / 3, n_iters=2000).fit(split.train)
+    model = fs.SPML(n_iters=2000).fit(split.train)
     nodes, _ = fs.LinkIndex(model.metric_, split.train).query(split.test.features, k=3)
     for new, found in zip(split.test.nodes, split.train.nodes[nodes], strict=True):
         print(f"{new} -> {', '.join(found)}")

@@ -14,11 +14,11 @@ import fastspml as fs
 def main() -> None:
     splits = fs.split_networks([net.undirected() for net in fs.datasets.debian()], test_size=0.2, seed=0)
     train = [split.train for split in splits]
-    model = fs.SPML(prior="identity", weighting="tfidf", margin=1 / 3)
+    model = fs.SPML()
 
     alone = [model.fit(net).metric_ for net in train]
     pooled = model.fit(train).metric_
-    together = fs.MTSPML(project="combined", weighting="tfidf", margin=1 / 3).fit(train)
+    together = fs.MTSPML().fit(train)
 
     print("mean AUC   alone  pooled  together")
     rows = []

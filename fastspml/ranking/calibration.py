@@ -52,7 +52,7 @@ class Calibration:
     >>> import fastspml as fs
     >>> networks = fs.synthetic_networks(n_tasks=1, n_nodes=200, n_features=300)
     >>> model = fs.SPML(n_iters=2000).fit(networks).calibrate(networks, n_folds=3)
-    >>> calibration = model.calibrations_[0]
+    >>> calibration = model.calibrations_["task 0"]
     >>> bool(calibration.ece < 0.1), calibration.kind in ("isotonic", "logistic")
     (True, True)
     """

@@ -61,9 +61,9 @@ class Estimator(Parameters, ABC):
 
     metric: InitVar[str] = "factored"
     score: str = parameter("similarity", '"distance", or "similarity", which leaves out a candidate\'s own length')
-    rank: int = parameter(32, "columns of the factors of a factored metric")
+    rank: int = parameter(64, "columns of the factors of a factored metric")
     step: float = parameter(0.005, "step size of the factors; half the step needs four times the iterations")
-    margin: float = parameter(1 / 3, "distance by which a non-neighbour has to be farther than a neighbour")
+    margin: float = parameter(0.2, "distance by which a non-neighbour has to be farther than a neighbour")
     n_iters: int = parameter(12000, "iterations")
     batch_size: int = parameter(10, "triplets that every task draws in an iteration")
     projection: str | int = parameter("end", '"end", "every", "never", or the number of iterations between projections')

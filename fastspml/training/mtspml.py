@@ -71,9 +71,8 @@ class MTSPML(Estimator):
     0.0
     """
 
-    margin: float = parameter(1.0, "distance by which a non-neighbour has to be farther than a neighbour")
-    step: float = parameter(0.01, "step size of the factors; half the step needs four times the iterations")
-    n_iters: int = parameter(3000, "iterations")
+    margin: float = parameter(0.6, "distance by which a non-neighbour has to be farther than a neighbour")
+    n_iters: int = parameter(6000, "iterations")
     common_reg: float = parameter(1e-3, "MTSPML: weight of the common metric's regulariser; inf keeps it at its prior")
     task_reg: float | Sequence[float] = parameter(
         1e-3, "MTSPML: weight of the task metrics' regularisers, one number or one per task; inf leaves a task none"
