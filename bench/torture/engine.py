@@ -24,6 +24,7 @@ from bench.torture.outcomes import DEFECT, IDENTICAL, SENTENCE, Outcome, outcome
 
 Attempt = Callable[[random.Random], Outcome]
 MAX_LISTED = 1000  # defects of a target
+KIND_LENGTH = 120  # characters of a description by which defects are grouped
 FIELDS = ("next", IDENTICAL, SENTENCE, DEFECT, "foreign")
 
 
@@ -102,6 +103,7 @@ def _serve(target: Target, seed: int, n_attempts: int | None, seconds: float, fo
     """Prepare a target, then start batch after batch."""
     work = folder / "work"
     work.mkdir()
+    warnings.simplefilter("ignore")
     attempt = target.prepare(work)
     board, log = Board(), folder / "defects.jsonl"
     counts = dict.fromkeys(FIELDS, 0)
@@ -131,7 +133,7 @@ def _serve(target: Target, seed: int, n_attempts: int | None, seconds: float, fo
         "attempts": counts.pop("next"),
         **counts,
         "elapsed_s": round(elapsed_s, 2),
-        "kinds": dict(Counter(defect["detail"].rsplit(":", 1)[0] for defect in defects).most_common()),
+        "kinds": dict(Counter(defect["detail"][:KIND_LENGTH] for defect in defects).most_common()),
         "defects": defects,
     }
 
@@ -145,7 +147,6 @@ def _batch(
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for number in (signal.SIGALRM, signal.SIGPROF):
         signal.signal(number, signal.SIG_DFL)
-    warnings.simplefilter("ignore")
     counts = board.read()
     while counts["next"] < last and time.perf_counter() < deadline:
         number = counts["next"]

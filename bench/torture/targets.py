@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bench.torture import imported, stored
+from bench.torture import concurrency, disturbed, imported, misuse, stored, workers
 from bench.torture.engine import Target
 
-FAMILIES = (stored, imported)
+FAMILIES = (stored, imported, misuse, concurrency, disturbed, workers)
 
 
 def all_targets() -> list[Target]:
