@@ -148,10 +148,11 @@ def _copied(folder: Path) -> Attempt:
     path = folder / "nets.h5"
     fs.write_networks(path, networks)
     things = [
-        *networks, *fs.read_networks(path), fs.read_networks(path, mapped=True)[0], *models.values(), fs.Weighting().fit(networks),
-        fs.LinkIndex(models["tasks"], networks[0]), models["full"].metric_, models["factored"].metric_, networks[0].split(),
-        models["tasks"].predict_links(networks[0], networks[1].features, k=3), fs.Tokenizer(), fs.SPML(),
-        fs.link_quality(models["tasks"], networks[0], [0, 1]),
+        *networks, *fs.read_networks(path), fs.read_networks(path, mapped=True)[0], *models.values(),
+        fs.Weighting().fit(networks), fs.LinkIndex(models["tasks"], networks[0]), models["full"].metric_,
+        models["factored"].metric_, networks[0].split(), models["tasks"].predict_links(networks[0],
+        networks[1].features, k=3), fs.Tokenizer(), fs.SPML(), fs.link_quality(models["tasks"], networks[0], [0,
+        1]),
     ]  # fmt: skip
 
     def attempt(rng: random.Random) -> Outcome:

@@ -23,7 +23,7 @@ def content(thing: Any, seen: tuple[int, ...] = ()) -> Any:
     seen = (*seen, id(thing))
     if isinstance(thing, (np.ndarray, np.generic)):
         values = np.asarray(thing)
-        if values.dtype.kind in "OT":
+        if values.dtype.kind in "OTU":  # the width of strings is no content
             return values.shape, tuple(values.ravel().tolist())
         return values.shape, values.dtype.str, values.tobytes()
     if sparse.issparse(thing):

@@ -1,4 +1,4 @@
-"""Runs that are killed, stopped, out of disk space, removed, corrupted or written to twice: the same bits, or a sentence."""
+"""Runs that are killed, stopped, out of disk space, removed, corrupted or written to twice: same bits or a sentence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,14 @@ from bench.torture.outcomes import DEFECT, IDENTICAL, SENTENCE, Outcome
 from fastspml.runs.folder import Lines
 
 NETWORKS = {"n_tasks": 2, "n_nodes": 300, "n_features": 5_000, "words_per_node": 20, "links_per_node": 4}
-KEYS = {"n_iters": 3_000, "batch_size": 20, "checkpoint_iters": 100, "shards": 4, "metric": "diagonal", "average": "true"}
+KEYS = {
+    "n_iters": 3_000,
+    "batch_size": 20,
+    "checkpoint_iters": 100,
+    "shards": 4,
+    "metric": "diagonal",
+    "average": "true",
+}
 SUFFIXES = {".json", ".jsonl", ".toml", ".txt"}  # of files of a run that hold text
 
 

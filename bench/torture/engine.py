@@ -17,6 +17,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,8 +116,7 @@ def _serve(target: Target, seed: int, n_attempts: int | None, seconds: float, fo
         child = os.fork()
         if child == 0:
             os.setsid()  # so that what an attempt has started can be ended with it
-            deadline = began + seconds
-            _leave(lambda last=last: _batch(attempt, target, seed, last, deadline, board, log))  # type: ignore[misc]
+            _leave(partial(_batch, attempt, target, seed, last, began + seconds, board, log))
         _, status = os.waitpid(child, 0)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child, signal.SIGKILL)
@@ -138,9 +138,7 @@ def _serve(target: Target, seed: int, n_attempts: int | None, seconds: float, fo
     }
 
 
-def _batch(
-    attempt: Attempt, target: Target, seed: int, last: int, deadline: float, board: Board, log: Path
-) -> None:
+def _batch(attempt: Attempt, target: Target, seed: int, last: int, deadline: float, board: Board, log: Path) -> None:
     """Make attempts, with limits on memory and time that the system enforces."""
     limit = _address_space() + target.memory_bytes
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -55,7 +55,7 @@ def _words() -> Files:
 def _svmlight() -> Files:
     return {
         "a.txt": b"1 1:0.5 3:2 # anna\n-1 2:1\n0 qid:3 1:1 2:1 4:1\n1 4:2.5\n",
-        "e.csv": b"from,to\n0,1\n1,2\n\"2\",3\n3,0\n",
+        "e.csv": b'from,to\n0,1\n1,2\n"2",3\n3,0\n',
     }
 
 
@@ -86,24 +86,30 @@ def _table() -> Files:
 
 
 def _json_lines() -> Files:
-    lines = [f'{{"id": {i}, "text": "na\\u00efve {w} chess", "n": [1, {{}}]}}' for i, w in enumerate(["go", "go", "tea"])]
+    lines = [
+        f'{{"id": {i}, "text": "na\\u00efve {w} chess", "n": [1, {{}}]}}' for i, w in enumerate(["go", "go", "tea"])
+    ]
     return {"d.jsonl": "\n".join(lines).encode() + b"\n", "e.txt": b"0 1\n1 2\n"}
 
 
 def _debian() -> Files:
     stanza = (
-        "Package: {0}\nVersion: 1:2.{1}-3+b1\nSource: src{1} (2.{1})\nSection: {2}\nDepends: {3} (>= 1.0), libc6:any | {0}\n"
-        "Recommends: {3}\nDescription: tool number {1} of chess games\n with long text\n .\n more\n"
-        "Description-md5: {1}abc\n\n"
+        "Package: {0}\nVersion: 1:2.{1}-3+b1\nSource: src{1} (2.{1})\nSection: {2}\n"
+        "Depends: {3} (>= 1.0), libc6:any | {0}\nRecommends: {3}\nDescription: tool number {1} of chess games\n"
+        " with long text\n .\n more\nDescription-md5: {1}abc\n\n"
     )
     names = ["apt", "bash", "curl", "dash", "ed-x"]
     stanzas = [stanza.format(n, i, ["admin", "net"][i % 2], names[(i + 2) % 5]) for i, n in enumerate(names)]
-    translated = [f"Package: {n}\nDescription-md5: {i}abc\nDescription-en: chess tool\n it plays\n\n" for i, n in enumerate(names)]
+    translated = [
+        f"Package: {n}\nDescription-md5: {i}abc\nDescription-en: chess tool\n it plays\n\n" for i, n in enumerate(names)
+    ]
     return {"Packages": "".join(stanzas).encode(), "Translation-en": "".join(translated).encode()}
 
 
 def _counts() -> Files:
-    return {"n.txt": b'anna chess:2 go\nbob tea\n{"id": "carl", "words": {"go": 2}}\n{"node": 4, "text": "chess go go"}\n'}
+    return {
+        "n.txt": b'anna chess:2 go\nbob tea\n{"id": "carl", "words": {"go": 2}}\n{"node": 4, "text": "chess go go"}\n'
+    }
 
 
 def _arrays() -> dict[str, dict[str, Any]]:
@@ -162,7 +168,9 @@ def _matlab() -> Files:
     made = {}
     for name, compressed in (("a.mat", True), ("b.mat", False)):
         buffer = io.BytesIO()
-        scipy_io.savemat(buffer, {"X": X if compressed else X.toarray(), "A": A, "names": names}, do_compression=compressed)
+        scipy_io.savemat(
+            buffer, {"X": X if compressed else X.toarray(), "A": A, "names": names}, do_compression=compressed
+        )
         made[name] = buffer.getvalue()
     return made
 
@@ -243,7 +251,8 @@ def _change_table(rng: random.Random, raw: bytes) -> bytes:
 
 FORMATS = {
     "edges, words": Format(
-        _words, lambda d, rng: read_edges(d["e.txt"], d["a.txt"], rng.random() < 0.5, skip_bad=rng.random() < 0.5),
+        _words,
+        lambda d, rng: read_edges(d["e.txt"], d["a.txt"], rng.random() < 0.5, skip_bad=rng.random() < 0.5),
         may_pack=True,
     ),
     "edges, svmlight": Format(
@@ -251,13 +260,21 @@ FORMATS = {
     ),
     "linqs": Format(_linqs, lambda d, rng: read_linqs(d["x.content"], d["x.cites"], rng.random() < 0.5), may_pack=True),
     "snap-ego": Format(
-        _snap, lambda d, rng: read_snap_ego(d["7.feat"].parent, 7, rng.choice(["ego", "friends"]), skip_bad=rng.random() < 0.5)
+        _snap,
+        lambda d, rng: read_snap_ego(
+            d["7.feat"].parent, 7, rng.choice(["ego", "friends"]), skip_bad=rng.random() < 0.5
+        ),
     ),
     "text, csv": Format(
         _table,
         lambda d, rng: read_text(
-            d["d.csv"], d["e.tsv"], task_column=rng.choice([None, "task"]), min_df=1, max_df=1.0,
-            skip_bad=rng.random() < 0.5, vectors=rng.choice([None, d["v.npy"]]),
+            d["d.csv"],
+            d["e.tsv"],
+            task_column=rng.choice([None, "task"]),
+            min_df=1,
+            max_df=1.0,
+            skip_bad=rng.random() < 0.5,
+            vectors=rng.choice([None, d["v.npy"]]),
         ),
         _change_table,
     ),
@@ -269,7 +286,11 @@ FORMATS = {
     "debian": Format(
         _debian,
         lambda d, rng: read_debian(
-            d["Packages"], d["Translation-en"], tasks=rng.choice([None, "section"]), min_df=1, max_df=1.0,
+            d["Packages"],
+            d["Translation-en"],
+            tasks=rng.choice([None, "section"]),
+            min_df=1,
+            max_df=1.0,
             skip_bad=rng.random() < 0.5,
         ),
         may_pack=True,
@@ -278,15 +299,13 @@ FORMATS = {
     **{
         f"npz, {layout}": Format(
             _npz(layout),
-            lambda d, rng: read_npz(
-                d["x.npz"], rng.choice([None, "label", "relation"]), d.get("l.npz")
-            ),
+            lambda d, rng: read_npz(d["x.npz"], rng.choice([None, "label", "relation"]), d.get("l.npz")),
             _change_npz,
         )
         for layout in ("links", "prefixed", "scipy")
     },
     "matlab": Format(_matlab, lambda d, rng: read_matlab(d[rng.choice(["a.mat", "b.mat"])]), _change_matlab),
-}  # fmt: skip
+}
 
 PACKERS = {".gz": lambda raw: gzip.compress(raw, 1), ".xz": lambda raw: lzma.compress(raw, preset=0)}
 

@@ -13,10 +13,10 @@ PACKAGE = Path(fastspml.__file__).parent
 
 IDENTICAL, SENTENCE, DEFECT = "identical", "sentence", "defect"
 
-# Errors that users may meet; subclasses that other libraries define, such as UnicodeDecodeError, are not meant for them.
+# Errors that users may meet; subclasses of other libraries, such as UnicodeDecodeError, are not meant for them.
 ALLOWED = (
     ValueError, TypeError, OSError, FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError,
-    NotADirectoryError, ImportError, BlockingIOError,
+    NotADirectoryError, ImportError, BlockingIOError, FloatingPointError,
 )  # fmt: skip
 LONGEST_MESSAGE = 2000
 

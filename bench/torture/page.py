@@ -22,8 +22,8 @@ def page(seed: int, results: dict[str, dict[str, Any]]) -> str:
             lines.append(f"- {name}: {count} x `{kind}`; `--seed {seed} --only '{name}' --repeat {first}`")
     return f"""# Hostile files, misuse, threads and signals
 
-Made by `python -m bench.torture --seed {seed}`. Every attempt is a pure function of seed, target and number, and runs in
-a child process with limits on memory and time. "Identical": the content is that of the original; where a change
+Made by `python -m bench.torture --seed {seed}`. Every attempt is a pure function of seed, target and number, and
+runs in a child process with limits on memory and time. "Identical": the content is that of the original; where a change
 cannot be noticed (formats without checksums, forged checksums), the object is valid and works. "Sentence": refused
 with an error of one line; "foreign" counts those whose words are Python's or another library's. "Defect": a crash, a
 hang, exhausted memory, another error, or different content without a word.

@@ -62,7 +62,9 @@ def _write_plain_networks(folder: Path) -> list[Path]:
         "named": networks,
         "unnamed": [unnamed.subset([1, 5, 6, 9])],
         "weighted": fs.Weighting("tfidf").fit_transform(networks),
-        "blocks": [fs.Network([networks[0].features, np.random.default_rng(0).normal(size=(14, 3))], unnamed.adjacency)],
+        "blocks": [
+            fs.Network([networks[0].features, np.random.default_rng(0).normal(size=(14, 3))], unnamed.adjacency)
+        ],
     }
     for name, case in cases.items():
         fs.write_networks(folder / f"{name}.h5", case)

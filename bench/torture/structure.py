@@ -143,7 +143,9 @@ def _layout(rng: random.Random, file: h5py.File, dataset: Any) -> None:
         del parent[name]
         parent.create_virtual_dataset(name, sources)
     else:
-        _replace(dataset, data=np.zeros(rng.choice([10**5, 3 * 10**6]), np.int8), compression="gzip", compression_opts=9)
+        _replace(
+            dataset, data=np.zeros(rng.choice([10**5, 3 * 10**6]), np.int8), compression="gzip", compression_opts=9
+        )
 
 
 def _delete(rng: random.Random, file: h5py.File, dataset: Any) -> None:
@@ -181,7 +183,9 @@ def _attribute(rng: random.Random, file: h5py.File, dataset: Any) -> None:
         lambda: rng.choice(EXTREMES[:-2]),
         lambda: np.array([rng.choice(EXTREMES[:-2]) for _ in range(rng.randrange(4))], dtype=np.int64),
         lambda: np.array([-1, 3]),
-        lambda: rng.choice(["", "csr_matrix", "csc_matrix", "array", "anndata", "fastspml-model", "x" * 1000, "\x1b[31m"]),
+        lambda: rng.choice(
+            ["", "csr_matrix", "csc_matrix", "array", "anndata", "fastspml-model", "x" * 1000, "\x1b[31m"]
+        ),
         lambda: np.bytes_(rng.randbytes(8)),
         lambda: rng.choice(FLOATS),
         lambda: np.arange(100),
@@ -202,4 +206,18 @@ def _addition(rng: random.Random, file: h5py.File, dataset: Any) -> None:
         group.create_group(name)
 
 
-EDITS = [_values, _values, _values, _shape, _shape, _dtype, _dtype, _layout, _delete, _swap, _link, _attribute, _addition]
+EDITS = [
+    _values,
+    _values,
+    _values,
+    _shape,
+    _shape,
+    _dtype,
+    _dtype,
+    _layout,
+    _delete,
+    _swap,
+    _link,
+    _attribute,
+    _addition,
+]

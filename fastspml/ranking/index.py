@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import check_number, is_whole
+from fastspml.checks import check_number, is_whole, quoted
 from fastspml.metric import Metric
-from fastspml.network import Network
+from fastspml.network import Network, as_networks
 from fastspml.ranking.measures import blank_rows, check_network, known_features, metric_of, warn_of_blank
 from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import NodeScores
@@ -69,6 +69,13 @@ class LinkIndex:
         self._is_known = known_features(self.metric, self.metric.n_features)
         self._lock = threading.Lock()
         self._state = segments, names  # replaced as a whole, so that a query sees both at the same time
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled and copied: everything but the lock, which every copy has for itself."""
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
 
     def __repr__(self) -> str:
         return f"LinkIndex({self.n_nodes:,} nodes, {self.metric!r})"
@@ -154,7 +161,7 @@ class LinkIndex:
         if not self.metric.ranks_by_similarity and radius != 0:
             check_number("radius", radius)
         elif not (is_whole(radius) or isinstance(radius, (float, np.floating))) or not np.isfinite(radius):
-            raise ValueError(f"radius must be a finite number, got {radius!r}.")
+            raise ValueError(f"radius must be a finite number, got {quoted(radius)}.")
 
     def neighbours(self, k: int, n_threads: int = 1) -> np.ndarray:
         """Return the positions of the k nearest other nodes of every node, shape (n_nodes, k), nearest first."""
@@ -226,7 +233,9 @@ class LinkIndex:
 
 def _check_k(k: Any, n_nodes: int) -> None:
     if not is_whole(k) or not 1 <= k <= n_nodes:
-        raise ValueError(f"k must be an integer from 1 to the number of nodes that can be found, {n_nodes}; got {k!r}.")
+        raise ValueError(
+            f"k must be an integer from 1 to the number of nodes that can be found, {n_nodes}; got {quoted(k)}."
+        )
 
 
 def _with_names(names: NodeNames, added: Any, n_added: int) -> NodeNames:
@@ -292,7 +301,7 @@ def rank_tasks(model: Any, networks: Sequence[Network], X_new: Any) -> np.ndarra
     are less similar.
     """
     fits = []
-    for q, network in enumerate(networks):
+    for q, network in enumerate(as_networks(networks)):
         metric = metric_of(model, q, "rank_tasks")
         rows = metric.rows(network)
         adjacency = network.adjacency
