@@ -96,6 +96,7 @@ def split_networks(
     anchors = _as_anchors(networks, anchors)
     if by is not None and len(by) != len(networks):
         raise ValueError(f"by must have one array per network, {len(networks)}; got {len(by)}.")
+    check_seed(seed)
     is_hidden_by_name: dict[Any, bool] = {}
     splits = []
     for q, network in enumerate(networks):

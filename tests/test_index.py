@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -591,3 +593,17 @@ def test_other_files_are_not_indices(crowd, tmp_path):
     (tmp_path / "index.h5").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match="index.h5"):
         fs.LinkIndex.load(tmp_path / "index.h5")
+
+
+@pytest.mark.parametrize("duplicate", [lambda value: pickle.loads(pickle.dumps(value)), copy.deepcopy, copy.copy])
+def test_a_copy_of_an_index_can_be_changed_on_its_own(network, duplicate):
+    index = fs.LinkIndex(fs.Metric.identity(network.n_features), network)
+    copied = duplicate(index)
+    assert_equal_indices(copied, index, network.features)
+    copied.remove([0])
+    assert (copied.n_nodes, index.n_nodes) == (network.n_nodes - 1, network.n_nodes)
+
+
+def test_tasks_are_ranked_for_networks_only():
+    with pytest.raises(TypeError, match="networks must hold Network objects only, got int"):
+        rank_tasks(fs.Metric.identity(1), [3], [[1.0]])

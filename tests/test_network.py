@@ -435,3 +435,21 @@ def test_repr_in_notebooks_of_an_empty_network():
 def test_sums_beyond_64_bits_are_exact():
     values = np.full(5, 2**62 + 12345, dtype=np.int64)
     assert exact_sum(values) == 5 * (2**62 + 12345)
+
+
+def test_a_matrix_without_rows_is_no_list_of_networks():
+    with pytest.raises(TypeError, match="networks must be a Network or a list of them, got bsr_array"):
+        fs.share_vocabulary(sparse.bsr_array(np.eye(4)))
+
+
+@pytest.mark.parametrize("anchors", [1.5, [[1]], sparse.bsr_array(np.eye(2))], ids=["number", "lists", "matrix"])
+def test_anchors_are_names(network, anchors):
+    with pytest.raises(TypeError, match="anchors must be names of nodes, got"):
+        fs.split_networks([network], anchors=anchors)
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, "x"])
+def test_seeds_of_splits_and_folds_are_integers(network, seed):
+    for act in (network.split, network.folds):
+        with pytest.raises(ValueError, match="seed must be an integer from 0, got"):
+            act(seed=seed)

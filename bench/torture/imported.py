@@ -345,7 +345,7 @@ def _prepare(form: Format) -> Callable[[Path], Attempt]:
 
             def problem_of(result: Any) -> str:
                 problem = _problem_of(result)
-                return problem if problem or rng.random() < 0.8 else _round_trip(result, folder)
+                return problem if problem or rng.random() < 0.95 else _round_trip(result, folder)
 
             paths = {name: work / f"{name}{suffix}" for name, suffix in place.items()}
             return outcome_of(lambda: form.read(paths, rng), problem_of)

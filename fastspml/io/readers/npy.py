@@ -19,6 +19,10 @@ ADVICE = "check where it is from, or write it without compression"
 def read_array(file: IO[bytes], n_bytes: int, path: Path) -> np.ndarray:
     """Read the array at the start of a file of that many bytes; refuse one that needs more than is there."""
     version = np.lib.format.read_magic(file)
+    start, width = file.tell(), 2 if version == (1, 0) else 4
+    if int.from_bytes(file.read(width), "little") > n_bytes:
+        raise ValueError("its header is longer than the file")
+    file.seek(start)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     try:
         shape, _, dtype = read_header(file)
