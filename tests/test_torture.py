@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,55 +25,101 @@ from fastspml.checks import check_positive_integer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits on memory are enforced by Linux only")
 
-# Attempts per target, where a process need not be started for each.
-FEW = 25
-SLOW_FAMILIES = ("runs,", "Dask", "spawned", "8 threads")
-QUICK = [target for target in all_targets() if not any(name in target.name for name in SLOW_FAMILIES)]
+ROOT = Path(__file__).parent.parent
+QUICK = [target.name for target in all_targets() if not target.is_slow]
+N_ATTEMPTS = 12  # per target
 
 
-@pytest.mark.parametrize("target", QUICK, ids=lambda target: target.name)
-def test_no_attempt_is_a_defect(target, tmp_path):
-    result = run_target(target, seed=18, n_attempts=4 * FEW if target.name == "misuse" else FEW, folder=tmp_path)
-    assert result["defects"] == []
-    assert result[IDENTICAL] + result[SENTENCE] == result["attempts"]
+def run_module(*arguments: str) -> str:
+    """Run a module in a fresh process: the attempts are forked, and a process of tests has threads."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-def run(attempt, n_attempts=1, **limits):
-    return run_target(Target("test", lambda folder: attempt, **limits), 0, n_attempts)
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("torture")
+    run_module("bench.torture", "--quick", "--attempts", str(N_ATTEMPTS), "--seed", "18", "-o", str(folder))
+    return json.loads((folder / "torture.json").read_text())["targets"]
 
 
-def test_a_crash_ends_only_its_attempt():
-    def attempt(rng):
-        if rng.random() < 0.3:
-            os.kill(os.getpid(), signal.SIGSEGV)
-        return Outcome(IDENTICAL)
-
-    crashes = [n for n in range(20) if generator(0, Target("test", None), n).random() < 0.3]  # type: ignore[arg-type]
-    result = run(attempt, 20, batch=8)
-    assert [defect["attempt"] for defect in result["defects"]] == crashes
-    assert result["kinds"] == {"crash: SIGSEGV": len(crashes)}
-    assert (result["attempts"], result[IDENTICAL]) == (20, 20 - len(crashes))
+@pytest.mark.parametrize("name", QUICK)
+def test_no_attempt_is_a_defect(results, name):
+    assert results[name]["defects"] == []
+    assert results[name][IDENTICAL] + results[name][SENTENCE] == results[name]["attempts"] == N_ATTEMPTS
 
 
-def test_a_hang_is_a_defect():
-    result = run(lambda rng: time.sleep(60), cpu_s=0.02)
-    assert result["kinds"] == {"hang: elapsed time": 1}
+# ---- the engine: these attempts run in processes forked by `python -m tests.test_torture` ----
 
 
-def test_exhausted_memory_is_a_defect():
-    def attempt(rng):
-        return outcome_of(lambda: np.ones(2**28))
-
-    result = run(attempt, memory_bytes=2**26)
-    assert result[DEFECT] == 1
-    assert result["defects"][0]["detail"].startswith("memory")
+def crashes_now_and_then(rng):
+    if rng.random() < 0.3:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return Outcome(IDENTICAL)
 
 
-def test_an_error_of_the_attack_itself_is_not_hidden():
-    def attempt(rng):
-        raise ValueError("of the attack")
+def hangs(rng):
+    time.sleep(60)
 
-    assert run(attempt)["defects"][0]["detail"] == "unexpected ValueError: of the attack"
+
+def exhausts_memory(rng):
+    return outcome_of(lambda: np.ones(2**28))
+
+
+def fails_itself(rng):
+    raise ValueError("of the attack")
+
+
+def changes_silently(rng):
+    return Outcome(DEFECT, "silent: changed")
+
+
+ENGINE = {
+    "crash": (crashes_now_and_then, 20, {"batch": 8}),
+    "hang": (hangs, 1, {"cpu_s": 0.02}),
+    "memory": (exhausts_memory, 1, {"memory_bytes": 2**26}),
+    "error": (fails_itself, 1, {}),
+    "silent": (changes_silently, 2, {}),
+}
+
+
+def engine_target(name):
+    attempt, _, limits = ENGINE[name]
+    return Target(name, lambda folder: attempt, **limits)
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return json.loads(run_module("tests.test_torture"))
+
+
+def test_a_crash_ends_only_its_attempt(engine):
+    crashes = [n for n in range(20) if generator(0, engine_target("crash"), n).random() < 0.3]
+    assert [defect["attempt"] for defect in engine["crash"]["defects"]] == crashes
+    assert engine["crash"]["kinds"] == {"crash: SIGSEGV": len(crashes)}
+    assert (engine["crash"]["attempts"], engine["crash"][IDENTICAL]) == (20, 20 - len(crashes))
+
+
+def test_a_hang_is_a_defect(engine):
+    assert engine["hang"]["kinds"] == {"hang: elapsed time": 1}
+
+
+def test_exhausted_memory_is_a_defect(engine):
+    assert engine["memory"][DEFECT] == 1
+    assert engine["memory"]["defects"][0]["detail"].startswith("memory")
+
+
+def test_an_error_of_the_attack_itself_is_not_hidden(engine):
+    assert engine["error"]["defects"][0]["detail"] == "unexpected ValueError: of the attack"
+
+
+def test_the_page_lists_defects_with_what_repeats_them(engine):
+    assert "- x: 2 x `silent: changed`; `--seed 5 --only 'x' --repeat 0`" in page(5, {"x": engine["silent"]})
+
+
+# ---- outcomes, changes and contents ----
 
 
 def raise_(error):
@@ -146,6 +195,6 @@ def test_damaged_networks_are_recognised(network):
     assert "indices out of range" in problem_of_network(network.replace(features=features))
 
 
-def test_the_page_lists_defects_with_what_repeats_them():
-    result = run(lambda rng: Outcome(DEFECT, "silent: changed"), 2)
-    assert "- test: 2 x `silent: changed`; `--seed 5 --only 'test' --repeat 0`" in page(5, {"test": result})
+if __name__ == "__main__":
+    found = {name: run_target(engine_target(name), 0, n_attempts) for name, (_, n_attempts, _) in ENGINE.items()}
+    print(json.dumps(found))

@@ -22,10 +22,12 @@ def main() -> None:
     parser.add_argument("--attempts", type=int, help="attempts per target, instead of a time")
     parser.add_argument("--seed", type=int, default=0, help="of all attempts (default: 0)")
     parser.add_argument("--only", help="targets whose name contains this text")
+    parser.add_argument("--quick", action="store_true", help="leave out targets whose attempts take a second or more")
     parser.add_argument("--repeat", type=int, metavar="NUMBER", help="repeat one attempt in this process and show it")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="folder for torture.json and torture.md")
     options = parser.parse_args()
     targets = [target for target in all_targets() if (options.only or "") in target.name]
+    targets = [target for target in targets if not (options.quick and target.is_slow)]
     if not targets:
         parser.error(f"no target is called {options.only!r}; there are {', '.join(t.name for t in all_targets())}")
     if options.repeat is not None:

@@ -175,7 +175,7 @@ def targets() -> list[Target]:
     return [
         Target("copies", _copied, weight=0.5),
         Target("fits in 8 threads", _threads, batch=50, cpu_s=30, memory_bytes=2**33),
-        Target("queries in 8 threads", _queries, batch=50, cpu_s=30, memory_bytes=2**33),
+        Target("queries in 8 threads", _queries, batch=50, cpu_s=30, memory_bytes=2**33, is_slow=True),
         Target("forked", _forked, batch=50, cpu_s=30, memory_bytes=2**33, weight=0.5),
-        Target("spawned", _spawned, batch=5, cpu_s=60, memory_bytes=2**33, weight=0.5),
+        Target("spawned", _spawned, batch=5, cpu_s=60, memory_bytes=2**33, weight=0.5, is_slow=True),
     ]

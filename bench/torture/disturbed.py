@@ -157,5 +157,5 @@ def _prepare(disturb: Callable[[Scene, random.Random], str]) -> Callable[[Path],
 
 def targets() -> list[Target]:
     """Return a target for each way to disturb a run."""
-    limits: dict[str, Any] = {"batch": 5, "cpu_s": 60.0, "memory_bytes": 2**34, "weight": 2.0}
+    limits: dict[str, Any] = {"batch": 5, "cpu_s": 60.0, "memory_bytes": 2**34, "weight": 2.0, "is_slow": True}
     return [Target(f"runs, {name}", _prepare(disturb), **limits) for name, disturb in KINDS.items()]

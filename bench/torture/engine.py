@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import mmap
 import os
@@ -38,6 +39,7 @@ class Target(NamedTuple):
     cpu_s: float = 10.0  # limit of an attempt; the limit on elapsed time is ten times as much
     memory_bytes: int = 2**30  # that a batch may allocate in addition
     weight: float = 1.0  # share of the time
+    is_slow: bool = False  # whether an attempt takes about a second or more
 
 
 class Board:
@@ -143,6 +145,7 @@ def _batch(attempt: Attempt, target: Target, seed: int, last: int, deadline: flo
     limit = _address_space() + target.memory_bytes
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    faulthandler.disable()  # a crash is expected, and noted
     for number in (signal.SIGALRM, signal.SIGPROF):
         signal.signal(number, signal.SIG_DFL)
     counts = board.read()

@@ -51,5 +51,5 @@ def _prepare(folder: Path) -> Attempt:
 
 def targets() -> list[Target]:
     """Return one target if Dask is installed."""
-    limits: dict[str, Any] = {"batch": 2, "cpu_s": 60.0, "memory_bytes": 2**36, "weight": 2.0}
+    limits: dict[str, Any] = {"batch": 2, "cpu_s": 60.0, "memory_bytes": 2**36, "weight": 2.0, "is_slow": True}
     return [Target("Dask workers killed", _prepare, **limits)] if find_spec("distributed") else []
