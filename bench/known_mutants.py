@@ -56,7 +56,7 @@ KNOWN = [
         "np.uint64(0)",
         ("test_objective.py", "test_learners.py"),
     ),
-    Known("rank_tasks counts equal lengths", "ranking/index.py", 'side="right"', 'side="left"', INDEX),
+    Known("rank_tasks takes the farthest", "ranking/index.py", "[:, -n_nearest:]", "[:, :n_nearest]", INDEX),
     Known(
         "prepared ignores weighting", "selection/folds.py", "key = (repr(learner.weighting), ", 'key = ("", ', SELECTION
     ),

@@ -155,6 +155,8 @@ def _changes(node: ast.AST) -> Iterator[tuple[Any, str]]:
     yield from ((node, after) for after in _replacements(node))
     if isinstance(node, ast.Raise) or _is_warning(node):  # the words of messages are not tested
         return
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):  # -1 and -2 often mean the same
+        return
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "keywords_of_class", "type_params", "format_spec"):
             continue

@@ -14,6 +14,7 @@ from scipy import sparse
 
 import fastspml as fs
 from fastspml.network import exact_sum
+from fastspml.splits import fold_networks
 from fastspml.training.layout import stack
 from tests.conftest import dense, make_network
 
@@ -453,3 +454,14 @@ def test_seeds_of_splits_and_folds_are_integers(network, seed):
     for act in (network.split, network.folds):
         with pytest.raises(ValueError, match="seed must be an integer from 0, got"):
             act(seed=seed)
+
+
+@pytest.mark.parametrize("links", [sparse.csr_array((3, 3), dtype=int), sparse.coo_array((3, 3))])
+def test_an_adjacency_of_numbers_without_links(links):
+    assert fs.Network(np.eye(3), links).n_links == 0
+
+
+def test_new_nodes_of_a_later_task_make_its_folds_even():
+    first = fs.Network(np.eye(6), nodes=[f"n{i}" for i in range(6)])
+    second = fs.Network(np.eye(12), nodes=[f"n{i}" for i in range(12)])
+    assert [len(later.test_nodes) for _, later in fold_networks([first, second], n_folds=3)] == [4, 4, 4]

@@ -827,3 +827,10 @@ def test_a_damaged_header_of_vectors_costs_a_sentence(tmp_path):
     (tmp_path / "v.npy").write_bytes(raw)
     with pytest.raises(ValueError, match=r"v.npy cannot be read as a .npy file of numbers \(its header is damaged"):
         read_text(documents, edges, min_df=1, max_df=1.0, vectors=tmp_path / "v.npy")
+
+
+def test_settings_of_a_tokenizer_make_an_equal_one():
+    expected = tokens.Tokenizer(stop_words=False, min_df=3, max_df=0.25)
+    settings = expected.settings()
+    assert settings == {"version": tokens.SETTINGS_VERSION, "stop_words": False, "min_df": 3, "max_df": 0.25}
+    assert tokens.Tokenizer.from_settings(settings) == expected

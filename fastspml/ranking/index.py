@@ -18,6 +18,10 @@ from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import NodeScores
 from fastspml.ranking.segments import Segments
 from fastspml.sparse.csr import csr_from_parts, freeze_csr, index_dtype
+from fastspml.sparse.mapped import take_rows
+
+N_NEAREST_OF_TASK = 5  # nodes whose similarity tells how well a new node fits a task
+BLOCK_COSINES = 2**22  # computed at a time
 
 
 class LinkIndex:
@@ -293,27 +297,37 @@ def connect(model: Metric | Any, network: Network, k: int, n_threads: int = 1) -
 
 
 def rank_tasks(model: Any, networks: Sequence[Network], X_new: Any) -> np.ndarray:
-    """Return how well each new node fits each task, shape (n_rows, n_tasks), from 0 to 1; larger fits better.
+    """Return how well each new node fits each task, shape (n_rows, n_tasks), from -1 to 1; larger fits better.
 
-    The fit is the share of the task's links that are longer than the distance of the new node to the nearest node with
-    outgoing links. In the paper's social circles only the ego has links, so this compares the distance between newcomer
-    and ego with those between members and ego. Under a metric with score="similarity", it is the share of links that
-    are less similar.
+    The fit is the mean cosine similarity, under the metric of the task, between the new node and the 5 most similar
+    nodes of the task that have links. Cosines are comparable between tasks; distances under different metrics are not.
     """
     fits = []
     for q, network in enumerate(as_networks(networks)):
-        metric = metric_of(model, q, "rank_tasks")
-        rows = metric.rows(network)
-        adjacency = network.adjacency
+        metric, adjacency = metric_of(model, q, "rank_tasks"), network.adjacency
         if adjacency.nnz == 0:
             raise ValueError(f"{network.name!r} has no links to compare a new node with; leave this task out.")
-        sources = np.repeat(np.arange(network.n_nodes), network.degrees)
-        linking = LinkIndex(metric, network.subset(np.flatnonzero(network.degrees)))
-        nearest = linking.query(X_new, k=1)[1][:, 0]
-        if metric.ranks_by_similarity:
-            nearest, lengths = -nearest, -2.0 * metric.paired_products(rows[sources], rows[adjacency.indices])
-        else:
-            lengths = metric.paired_distances(rows[sources], rows[adjacency.indices])
-        lengths.sort()
-        fits.append(1.0 - np.searchsorted(lengths, nearest, side="right") / len(lengths))
+        is_linked = network.degrees > 0
+        is_linked[adjacency.indices] = True
+        linked = take_rows(metric.rows(network), np.flatnonzero(is_linked))
+        fits.append(_mean_cosines(metric, metric.rows(X_new, "X_new"), linked))
     return np.array(fits).T
+
+
+def _mean_cosines(metric: Metric, rows: sparse.csr_array, nodes: sparse.csr_array) -> np.ndarray:
+    """Return the mean cosine similarity of each row to the most similar nodes; rows of length 0 are similar to none."""
+    scales = [_inverse_lengths(metric, given) for given in (rows, nodes)]
+    n_nearest = min(N_NEAREST_OF_TASK, nodes.shape[0])
+    means = np.zeros(rows.shape[0])
+    step = max(1, BLOCK_COSINES // nodes.shape[0])
+    for start in range(0, rows.shape[0], step):
+        block = slice(start, start + step)
+        cosines = np.asarray(metric.products(rows[block], nodes)) * scales[0][block, None] * scales[1]
+        means[block] = np.partition(cosines, -n_nearest, axis=1)[:, -n_nearest:].mean(axis=1)
+    return means
+
+
+def _inverse_lengths(metric: Metric, rows: sparse.csr_array) -> np.ndarray:
+    """Return 1 / sqrt(x'Mx) of each row, 0 where x'Mx is not positive."""
+    squares = metric.sqnorms(rows)
+    return np.where(squares > 0, 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0)), 0.0)
