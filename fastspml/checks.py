@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,14 +18,41 @@ def is_whole(value: Any) -> bool:
 def check_positive_integer(name: str, value: Any, or_none: str = "") -> None:
     """Refuse what is not a positive integer; `or_none` names what else the caller accepts, as in " or None"."""
     if not is_whole(value) or value < 1:
-        raise ValueError(f"{name} must be a positive integer{or_none}, got {value!r}.")
+        raise ValueError(f"{name} must be a positive integer{or_none}, got {quoted(value)}.")
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse a seed that is not a non-negative integer."""
+    if not is_whole(seed) or seed < 0:
+        raise ValueError(f"seed must be an integer from 0, got {quoted(seed)}.")
 
 
 def check_number(name: str, value: Any, allow_infinity: bool = False) -> None:
     """Refuse what is not a positive number, finite unless infinity is allowed."""
     is_number = is_whole(value) or isinstance(value, (float, np.floating))
     if not is_number or not value > 0 or (value == np.inf and not allow_infinity):
-        raise ValueError(f"{name} must be a positive number, got {value!r}.")
+        raise ValueError(f"{name} must be a positive number, got {quoted(value)}.")
+
+
+def float_array(values: Any, what: str) -> np.ndarray:
+    """Return values as an array of float64; refuse what is not numbers."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{what} must be an array of numbers, got {quoted(values)}.") from None
+
+
+def check_path(path: Any) -> Path:
+    """Return the path of a file; refuse names that no file can have."""
+    try:
+        checked = Path(path)
+        os.stat(checked)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise OSError(f"a path is too long for this system: {quoted(path)}.") from None
+    except ValueError:  # characters that cannot be encoded, or NUL
+        raise ValueError(f"{quoted(path)} cannot be the name of a file; choose another one.") from None
+    return checked
 
 
 def printable(text: Any, limit: int = 80) -> str:
@@ -37,3 +67,17 @@ def printable(text: Any, limit: int = 80) -> str:
     text = str(text)
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: limit + 1])
     return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
+
+
+def quoted(value: Any, limit: int = 80) -> str:
+    """Return a user's value as a message shows it: its representation in one line, at most `limit` characters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fastspml.checks import quoted
+    >>> quoted(np.zeros((2, 2))), quoted("a  b")
+    ('array([[0., 0.], [0., 0.]])', "'a  b'")
+    """
+    text = repr(value)
+    return printable(" ".join(text.split()) if "\n" in text else text, limit)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fastspml.checks import quoted
+
 NUL = "\0"  # ends a string in arrays and in HDF5 files
 
 
@@ -35,7 +37,7 @@ def _refuse_nul(labels: Any, what: str) -> None:
     names = labels.ravel().tolist() if hasattr(labels, "ravel") else list(labels)
     if NUL in "".join(map(str, names)):
         name = next(name for name in names if NUL in str(name))
-        raise ValueError(f"{what} must not contain NUL characters, got {name!r:.60}; rename it.")
+        raise ValueError(f"{what} must not contain NUL characters, got {quoted(name)}; rename it.")
 
 
 def find_labels(position: Mapping[Any, int], names: np.ndarray, sentence: str) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import quoted
 from fastspml.interop import Conversions
 from fastspml.labels import are_strings, check_labels, find_labels, frame_labels, frame_values, is_frame
 from fastspml.links import canonical_links, check_node_order, edge_positions, nodes_of_links
@@ -120,7 +121,7 @@ class Network(Conversions):
 
     def _set(self, features, adjacency, name, nodes, vocabulary, named_nodes, weighting, dense_blocks, tokenizer):
         if not isinstance(name, str):
-            raise TypeError(f"name must be a string, got {name!r}.")
+            raise TypeError(f"name must be a string, got {quoted(name)}.")
         self.features: sparse.csr_array = features
         self.adjacency: sparse.csr_array = adjacency
         self.name = name
@@ -424,7 +425,7 @@ def as_networks(networks: Any, what: str = "networks") -> list[Network]:
         return [networks]
     try:
         networks = list(networks)
-    except TypeError:
+    except (TypeError, NotImplementedError):  # some of SciPy's matrices have no rows
         raise TypeError(f"{what} must be a Network or a list of them, got {type(networks).__name__}.") from None
     for network in networks:
         if not isinstance(network, Network):

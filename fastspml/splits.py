@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.checks import is_whole
+from fastspml.checks import check_seed, is_whole, quoted
 from fastspml.network import Network, as_networks
 
 
@@ -96,6 +96,7 @@ def split_networks(
     anchors = _as_anchors(networks, anchors)
     if by is not None and len(by) != len(networks):
         raise ValueError(f"by must have one array per network, {len(networks)}; got {len(by)}.")
+    check_seed(seed)
     is_hidden_by_name: dict[Any, bool] = {}
     splits = []
     for q, network in enumerate(networks):
@@ -131,8 +132,9 @@ def fold_networks(
     if not is_whole(n_folds) or not 2 <= n_folds <= fewest.n_nodes:
         raise ValueError(
             f"n_folds must be an integer from 2 to the number of nodes, {fewest.n_nodes} in {fewest.name!r}; "
-            f"got {n_folds!r}."
+            f"got {quoted(n_folds)}."
         )
+    check_seed(seed)
     fold_by_name: dict[Any, int] = {}
     by_task: list[tuple[Network, np.ndarray]] = []
     for q, network in enumerate(networks):
@@ -152,12 +154,14 @@ def fold_networks(
 
 def _as_anchors(networks: Sequence[Network], anchors: Iterable[Any]) -> set[Any]:
     """Return the names of nodes that are never hidden; refuse them if a network has none of them."""
-    wanted = {anchors} if isinstance(anchors, (str, int)) else set(anchors)
+    try:
+        wanted = {anchors} if isinstance(anchors, (str, int)) else set(anchors)
+    except (TypeError, NotImplementedError):  # not iterable, of a format without rows, or of names without a hash
+        raise TypeError(f"anchors must be names of nodes, got {quoted(anchors)}.") from None
     for network in networks if wanted else ():
         if not wanted.intersection(network.nodes.tolist()):
-            raise ValueError(
-                f"{network.name!r} has none of the anchors {', '.join(map(repr, sorted(wanted, key=str)))}."
-            )
+            names = ", ".join(map(quoted, sorted(wanted, key=str)[:10]))
+            raise ValueError(f"{network.name!r} has none of the anchors {names}.")
     return wanted
 
 
@@ -185,7 +189,7 @@ def _test_count(network: Network, n_anchors: int, test_size: float) -> int:
     elif isinstance(test_size, (float, np.floating)) and 0 < test_size < 1:
         count = int(np.ceil(test_size * n_nodes))
     else:
-        raise ValueError(f"test_size must be a share between 0 and 1 or a number of nodes, got {test_size!r}.")
+        raise ValueError(f"test_size must be a share between 0 and 1 or a number of nodes, got {quoted(test_size)}.")
     if not 0 < count < n_nodes:
         raise ValueError(
             f"test_size {test_size!r} hides {count} of the {n_nodes} nodes of {network.name!r}; "

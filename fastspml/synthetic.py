@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.checks import check_positive_integer
+from fastspml.checks import check_positive_integer, check_seed, is_whole, quoted
 from fastspml.network import Network
 from fastspml.sparse.csr import csr_from_parts, freeze_csr, index_dtype
 
@@ -67,12 +67,13 @@ def synthetic_networks(
     """
     for name, value in (("n_tasks", n_tasks), ("n_nodes", n_nodes), ("n_features", n_features)):
         check_positive_integer(name, value)
-    if not 0 <= words_per_node <= n_features // 2:
+    check_seed(seed)
+    if not is_whole(words_per_node) or not 0 <= words_per_node <= n_features // 2:
         raise ValueError(
-            f"words_per_node must be from 0 to half of n_features, {n_features // 2}; got {words_per_node!r}."
+            f"words_per_node must be from 0 to half of n_features, {n_features // 2}; got {quoted(words_per_node)}."
         )
-    if links_per_node < 0:
-        raise ValueError(f"links_per_node must not be negative, got {links_per_node!r}.")
+    if not is_whole(links_per_node) or links_per_node < 0:
+        raise ValueError(f"links_per_node must be an integer from 0, got {quoted(links_per_node)}.")
     topics = _topics(n_features, n_kinds=n_tasks + 2)
     importance = 0.5 + _Stream(seed, 0).uniform(n_features)
     networks, weights = [], []

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import is_whole
+from fastspml.checks import is_whole, quoted
 
 # Letters and digits of any script, at least two of them.
 WORD = re.compile(r"[^\W_]{2,}")
@@ -85,7 +85,7 @@ class Tokenizer:
 
     def __post_init__(self) -> None:
         if not isinstance(self.stop_words, bool):
-            raise ValueError(f"stop_words must be True or False, got {self.stop_words!r:.60}.")
+            raise ValueError(f"stop_words must be True or False, got {quoted(self.stop_words)}.")
         check_cuts(self.min_df, self.max_df)
 
     def words(self, text: str) -> list[str]:
@@ -116,7 +116,7 @@ class Tokenizer:
         """Return a tokeniser from what `settings` has returned; refuse anything else."""
         expected = {"version", "stop_words", "min_df", "max_df"}
         if not isinstance(settings, Mapping) or set(settings) != expected:
-            raise ValueError(f"settings of a tokeniser must be {', '.join(sorted(expected))}; got {settings!r:.60}.")
+            raise ValueError(f"settings of a tokeniser must be {', '.join(sorted(expected))}; got {quoted(settings)}.")
         if settings["version"] != SETTINGS_VERSION:
             raise ValueError(
                 f"settings of a tokeniser have version {settings['version']!r:.20}, this fastspml knows version "
@@ -127,6 +127,8 @@ class Tokenizer:
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text: two or more letters and digits, in lower case."""
+    if not isinstance(text, str):
+        raise TypeError(f"a text must be a string, got {type(text).__name__}.")
     if not text.isascii():
         text = unicodedata.normalize("NFC", LONG_RUN.sub(r"\1", text))  # an accent is part of its letter
     return WORD.findall(text.lower())
@@ -196,9 +198,9 @@ def count_words(
 def check_cuts(min_df: int, max_df: float) -> None:
     """Refuse document-frequency cuts that are out of range."""
     if not is_whole(min_df) or min_df < 1:
-        raise ValueError(f"min_df must be a number of documents, 1 or more; got {min_df!r}.")
+        raise ValueError(f"min_df must be a number of documents, 1 or more; got {quoted(min_df)}.")
     if isinstance(max_df, bool) or not isinstance(max_df, (int, float, np.number)) or not 0 < max_df <= 1:
-        raise ValueError(f"max_df must be a share of the documents, above 0 and up to 1; got {max_df!r}.")
+        raise ValueError(f"max_df must be a share of the documents, above 0 and up to 1; got {quoted(max_df)}.")
 
 
 def _add_up(words: array, lengths: array, n_columns: int) -> sparse.csr_array:

@@ -8,6 +8,7 @@ from typing import Any, NoReturn, overload
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import quoted
 from fastspml.network import Network, as_networks, check_same_features, described_blocks
 from fastspml.sparse.csr import block_bounds, canonical_row_blocks, csr_from_parts, freeze_csr
 from fastspml.sparse.mapped import count_columns, is_mapped, row_ranges, rows_between, spill_rows
@@ -67,11 +68,11 @@ class Weighting:
 
     def __init__(self, kind: str = "tfidf", min_df: int = 1, max_df: float = 1.0) -> None:
         if kind not in KINDS:
-            raise ValueError(f"kind of weighting must be one of {', '.join(KINDS)}; got {kind!r}.")
+            raise ValueError(f"kind of weighting must be one of {', '.join(KINDS)}; got {quoted(kind)}.")
         if isinstance(min_df, bool) or not isinstance(min_df, (int, np.integer)) or min_df < 0:
-            raise ValueError(f"min_df must be a number of nodes, got {min_df!r}.")
+            raise ValueError(f"min_df must be a number of nodes, got {quoted(min_df)}.")
         if not 0.0 < max_df <= 1.0:
-            raise ValueError(f"max_df must be a share above 0 and up to 1, got {max_df!r}.")
+            raise ValueError(f"max_df must be a share above 0 and up to 1, got {quoted(max_df)}.")
         self.kind = kind
         self.min_df = int(min_df)
         self.max_df = float(max_df)
@@ -292,7 +293,7 @@ def as_weighting(weighting: str | Weighting) -> Weighting:
     if isinstance(weighting, Weighting):
         return Weighting(weighting.kind, weighting.min_df, weighting.max_df)
     if not isinstance(weighting, str):
-        raise TypeError(f"weighting must be None, a kind of weighting or a Weighting; got {weighting!r}.")
+        raise TypeError(f"weighting must be None, a kind of weighting or a Weighting; got {quoted(weighting)}.")
     return Weighting(weighting)
 
 

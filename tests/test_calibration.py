@@ -199,3 +199,9 @@ def test_arrays_that_do_not_fit_together_are_refused(change):
 def test_mistakes_cost_a_sentence(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         fs.Calibration.fit(*arguments)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_a_seed_that_numpy_would_crash_on_is_refused():
+    with pytest.raises(ValueError, match="seed must be an integer from 0, got matrix"):
+        fs.Calibration.fit(np.arange(8.0), np.arange(8) % 2, np.arange(8), n_folds=2, seed=np.matrix(np.eye(2)))

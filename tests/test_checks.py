@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
-from fastspml.checks import check_number, check_positive_integer, is_whole, printable
+from fastspml.checks import (
+    check_number,
+    check_path,
+    check_positive_integer,
+    check_seed,
+    float_array,
+    is_whole,
+    printable,
+    quoted,
+)
 
 
 @pytest.mark.parametrize("value", [1, 7, np.int8(3), np.uint64(2**64 - 1)])
@@ -51,3 +61,51 @@ def test_foreign_text_is_escaped_and_cut(text, expected):
     assert got == expected
     assert got.isprintable()
     assert len(got) <= 20
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("a  b", "'a  b'"),
+        (np.zeros((2, 2)), "array([[0., 0.], [0., 0.]])"),
+        (sparse.csr_array((1, 2)), "<Compressed Sparse Row sparse array of dtype 'float64' with 0 stored elements..."),
+        ("x" * 100, "'" + "x" * 76 + "..."),
+        ("\ud800\x1b", "'\\ud800\\x1b'"),
+    ],
+)
+def test_a_users_value_is_quoted_in_one_line(value, expected):
+    got = quoted(value)
+    assert got == expected
+    assert got.isprintable()
+
+
+@pytest.mark.parametrize("seed", [-1, 1.0, True, None, "1", np.eye(2), [0]])
+def test_a_seed_is_an_integer_from_0(seed):
+    check_seed(np.uint8(0))
+    with pytest.raises(ValueError, match="seed must be an integer from 0, got"):
+        check_seed(seed)
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "sentence"),
+    [
+        ("\ud800", ValueError, r"'\\ud800' cannot be the name of a file"),
+        ("a\0b", ValueError, "cannot be the name of a file"),
+        ("x" * 5000, OSError, r"a path is too long for this system: 'xxx.*\.\.\."),
+        (3, TypeError, "int"),
+    ],
+)
+def test_names_that_no_file_can_have_are_refused(path, error, sentence):
+    with pytest.raises(error, match=sentence) as caught:
+        check_path(path)
+    assert len(str(caught.value)) < 200
+
+
+def test_a_path_need_not_exist(tmp_path):
+    assert check_path(str(tmp_path / "a" / "b")) == tmp_path / "a" / "b"
+
+
+def test_values_that_are_no_numbers_are_refused():
+    assert float_array([1, 2], "weights").dtype == np.float64
+    with pytest.raises(ValueError, match=r"weights must be an array of numbers, got 'x'\."):
+        float_array("x", "weights")

@@ -70,7 +70,7 @@ def test_the_column_of_ranked_tasks_is_explained(capsys):
     assert code == 0
     assert list(rows_of(out)[0])[-1] == "task_fit"
     text = " ".join(run(capsys, "predict", "--help")[1].split())
-    assert "task_fit says how well the node fits the task, from 0 to 1" in text
+    assert "task_fit says how well the node fits the task, up to 1" in text
 
 
 @pytest.mark.parametrize("key", ["id", "node"])

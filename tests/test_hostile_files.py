@@ -270,3 +270,20 @@ def test_texts_of_any_length_are_read_in_parts(tmp_path, monkeypatch):
     write_h5ad(tmp_path / "a.h5ad", expected)
     monkeypatch.setattr(Reader, "_check_heaps", lambda self: int(self._free_bytes / 12))
     assert fs.read_networks(tmp_path / "a.h5ad")[0].nodes.tolist() == expected.nodes.tolist()
+
+
+def test_nodes_with_the_same_position_are_refused(path):
+    fs.write_networks(path, make_network().subset([1, 5, 9]))
+    with h5py.File(path, "r+") as file:
+        file["networks/000/uns/positions"][...] = 1
+        sign(file, "networks/000/uns/positions", np.ones(3, dtype=np.int64))
+    with pytest.raises(ValueError, match="uns/positions of nets.h5 gives several nodes the same position"):
+        fs.read_networks(path)
+
+
+def test_names_in_a_file_are_escaped_in_sentences(tmp_path):
+    write_h5ad(tmp_path / "a.h5ad", make_plain(nodes=[f"node {i}" for i in range(14)]))
+    with h5py.File(tmp_path / "a.h5ad", "r+") as file:
+        file.create_group("obsp/\x1b[31m")
+    with pytest.raises(ValueError, match=r"^\\x1b\[31m of a.h5ad is encoded as 'None'"):
+        fs.read_networks(tmp_path / "a.h5ad")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import fastspml as fs
+from fastspml.ranking import index as index_module
 from fastspml.ranking.index import rank_tasks
 from fastspml.ranking.scores import NodeScores
 from fastspml.sparse.mapped import is_mapped
@@ -172,18 +175,36 @@ def test_a_newcomers_tasks_are_ranked():
         circles.append(base.with_links(links, f"circle {q}"))
     model = fs.MTSPML.paper(common_reg=0.1, task_reg=0.1, n_iters=300, project="combined").fit(circles)
     fits = rank_tasks(model, circles, [[1, 0, 0.1, 0], [0, 1, 0, 0.1]])
-    assert fits[0, 0] > fits[0, 1] or fits[0, 0] == fits[0, 1] == 0
     assert fits.shape == (2, 2)
-    assert ((fits >= 0) & (fits <= 1)).all()
+    assert fits[0, 0] > fits[0, 1]
+    assert fits[1, 1] > fits[1, 0]
 
 
-def test_a_newcomers_tasks_are_ranked_by_similarity():
-    links = np.zeros((4, 4))
-    links[0, 1:] = 1
-    network = fs.Network([[1.0, 0.0], [1.0, 0.0], [2.0, 0.0], [9.0, 5.0]], links)  # similarities 2, 4 and 18 to the ego
-    metric = fs.Metric.identity(2, score="similarity")
-    got = rank_tasks(metric, [network], [[1.5, 7.0], [0.5, 9.0], [10.0, 0.0]])
-    np.testing.assert_allclose(got[:, 0], [1 / 3, 0.0, 1.0])
+@pytest.mark.parametrize("score", ["distance", "similarity"])
+@pytest.mark.parametrize("n_at_once", [1, 2**22])
+@pytest.mark.parametrize("n_linked", [3, 8])
+def test_the_fit_of_a_task_is_the_mean_cosine_to_the_nearest_linked_nodes(monkeypatch, score, n_at_once, n_linked):
+    monkeypatch.setattr(index_module, "BLOCK_COSINES", n_at_once)
+    rng = np.random.default_rng(0)
+    rows, new, weights = rng.random((9, 3)), rng.random((4, 3)), np.array([0.5, 2.0, 1.0])
+    links = np.zeros((9, 9))
+    links[0, 1:n_linked] = 1  # the last nodes have no links
+    metric = fs.Metric.diagonal(weights, score=score)
+    got = rank_tasks(metric, [fs.Network(rows, links), fs.Network(rows[::-1], links[::-1, ::-1])], new)
+    linked, unit = rows[:n_linked] * np.sqrt(weights), new * np.sqrt(weights)
+    cosines = (unit @ linked.T) / np.linalg.norm(unit, axis=1)[:, None] / np.linalg.norm(linked, axis=1)
+    expected = np.sort(cosines, axis=1)[:, -5:].mean(axis=1)
+    np.testing.assert_allclose(got, np.stack([expected, expected], axis=1))
+
+
+def test_a_newcomer_without_features_fits_no_task():
+    network = fs.Network([[1.0, 0.0], [0.0, 0.0]], [[0, 1], [0, 0]])
+    assert rank_tasks(fs.Metric.identity(2), [network], [[0.0, 0.0], [2.0, 0.0]]).tolist() == [[0.0], [0.5]]
+
+
+def test_a_task_without_links_cannot_be_ranked():
+    with pytest.raises(ValueError, match="'network' has no links to compare a new node with; leave this task out"):
+        rank_tasks(fs.Metric.identity(2), [fs.Network(np.eye(2))], [[1.0, 0.0]])
 
 
 @pytest.mark.parametrize(
@@ -201,14 +222,6 @@ def test_a_newcomers_tasks_are_ranked_by_similarity():
 def test_mistakes_cost_a_sentence(network, act, error, sentence):
     with pytest.raises(error, match=sentence):
         act(network)
-
-
-def test_links_as_long_as_the_newcomers_distance_do_not_count_as_longer():
-    links = np.zeros((4, 4))
-    links[0, 1:] = 1
-    network = fs.Network([[0.0], [1.0], [2.0], [3.0]], links)  # lengths 1, 4 and 9
-    got = rank_tasks(fs.Metric.identity(1), [network], [[2.0], [-1.0], [0.5]])
-    np.testing.assert_allclose(got[:, 0], [1 / 3, 2 / 3, 1.0])
 
 
 # ---- filters ----
@@ -591,3 +604,17 @@ def test_other_files_are_not_indices(crowd, tmp_path):
     (tmp_path / "index.h5").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match="index.h5"):
         fs.LinkIndex.load(tmp_path / "index.h5")
+
+
+@pytest.mark.parametrize("duplicate", [lambda value: pickle.loads(pickle.dumps(value)), copy.deepcopy, copy.copy])
+def test_a_copy_of_an_index_can_be_changed_on_its_own(network, duplicate):
+    index = fs.LinkIndex(fs.Metric.identity(network.n_features), network)
+    copied = duplicate(index)
+    assert_equal_indices(copied, index, network.features)
+    copied.remove([0])
+    assert (copied.n_nodes, index.n_nodes) == (network.n_nodes - 1, network.n_nodes)
+
+
+def test_tasks_are_ranked_for_networks_only():
+    with pytest.raises(TypeError, match="networks must hold Network objects only, got int"):
+        rank_tasks(fs.Metric.identity(1), [3], [[1.0]])

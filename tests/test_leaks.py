@@ -54,3 +54,26 @@ def test_the_first_of_several_duplicates_is_named():
     train = fs.Network([[1, 2], [1, 2], [3, 4]], nodes=["a", "b", "c"])
     got = fs.check_leaks(train, fs.Network([[1, 2]], nodes=["z"]))
     assert got == ["'network' has 1 hidden node with exactly the features of a training node (z and a)."]
+
+
+def test_positions_of_unnamed_nodes_are_no_names():
+    names = [0, 1, 2]
+    rows = np.eye(6)
+    assert fs.check_leaks(fs.Network(rows[:3]), fs.Network(rows[3:], nodes=names)) == []
+    assert fs.check_leaks(fs.Network(rows[:3], nodes=names), fs.Network(rows[3:])) == []
+
+
+def test_three_nodes_are_listed_without_an_ellipsis():
+    train = fs.Network(np.eye(4), nodes=["a", "b", "c", "d"])
+    known = fs.check_leaks(train, fs.Network(2 * np.eye(4)[:3], nodes=["a", "b", "c"]))
+    twins = fs.check_leaks(train, fs.Network(np.eye(4)[:3], nodes=["x", "y", "z"]))
+    assert known == ["'network' has 3 hidden nodes that 'network' trains on, with 0 links: a, b, c."]
+    assert twins == [
+        "'network' has 3 hidden nodes with exactly the features of a training node (x and a, y and b, z and c)."
+    ]
+
+
+def test_more_than_three_twins_end_in_an_ellipsis():
+    train = fs.Network(np.eye(4), nodes=["a", "b", "c", "d"])
+    (got,) = fs.check_leaks(train, fs.Network(np.eye(4), nodes=["w", "x", "y", "z"]))
+    assert got.endswith("(w and a, x and b, y and c, ...).")

@@ -14,6 +14,7 @@ from scipy import sparse
 import fastspml as fs
 from fastspml.io import reading
 from fastspml.metric import FullMetric
+from tests.conftest import make_network
 from tests.hdf5_files import replace, sign
 
 DATA = "networks/000/X/data"
@@ -223,3 +224,16 @@ def test_sentences_quote_little_of_a_file(tmp_path, place):
     sentence = str(caught.value)
     assert len(sentence) < 600
     assert sentence.isprintable()
+
+
+def test_an_array_may_not_declare_far_more_than_is_stored(tmp_path):
+    path = tmp_path / "nets.h5"
+    fs.write_networks(path, make_network())
+    with h5py.File(path, "r+") as file:
+        del file["networks/000/X/data"]
+        data = file.create_dataset(
+            "networks/000/X/data", shape=(10**6,), dtype="f8", chunks=(1000,), compression="gzip"
+        )
+        data[:1000] = 1.0
+    with pytest.raises(ValueError, match="X/data of nets.h5 declares 8000000 bytes, but only"):
+        fs.read_networks(path, verify=False)

@@ -260,3 +260,15 @@ def test_a_missing_package_is_named(method, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=f"{package} is not installed; run pip install {package}"):
         getattr(table(), method)()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"index": 3}, "index must be a LinkIndex or None, got int"),
+        ({"calibration": "isotonic"}, "calibration must be a Calibration or None, got str"),
+    ],
+)
+def test_objects_of_other_types_cost_a_sentence(named, arguments, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        fs.predict_links(fs.Metric.identity(named.n_features), named, named, **arguments)

@@ -415,3 +415,11 @@ def test_integers_beyond_int64_are_refused(path, networks):
     change_model(path, "learner/hidden_nodes/002", np.array([2**64 - 1], dtype=np.uint64))
     with pytest.raises(ValueError, match="hidden_nodes/002 of nets.h5 holds 18446744073709551615, which is too large"):
         fs.load_model(path)
+
+
+def test_counts_of_more_iterations_than_the_state_has_are_refused(path, network):
+    model = fs.SPML.paper(n_iters=5).fit(network)
+    fs.save_model(path, model)
+    change_model(path, "learner/state/violations", np.tile(model.state_.violations, (2, 1)))
+    with pytest.raises(ValueError, match="the state of nets.h5 cannot be used: inconsistent model state"):
+        fs.load_model(path)

@@ -14,6 +14,7 @@ from scipy import sparse
 
 import fastspml as fs
 from fastspml.network import exact_sum
+from fastspml.splits import fold_networks
 from fastspml.training.layout import stack
 from tests.conftest import dense, make_network
 
@@ -435,3 +436,32 @@ def test_repr_in_notebooks_of_an_empty_network():
 def test_sums_beyond_64_bits_are_exact():
     values = np.full(5, 2**62 + 12345, dtype=np.int64)
     assert exact_sum(values) == 5 * (2**62 + 12345)
+
+
+def test_a_matrix_without_rows_is_no_list_of_networks():
+    with pytest.raises(TypeError, match="networks must be a Network or a list of them, got bsr_array"):
+        fs.share_vocabulary(sparse.bsr_array(np.eye(4)))
+
+
+@pytest.mark.parametrize("anchors", [1.5, [[1]], sparse.bsr_array(np.eye(2))], ids=["number", "lists", "matrix"])
+def test_anchors_are_names(network, anchors):
+    with pytest.raises(TypeError, match="anchors must be names of nodes, got"):
+        fs.split_networks([network], anchors=anchors)
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, "x"])
+def test_seeds_of_splits_and_folds_are_integers(network, seed):
+    for act in (network.split, network.folds):
+        with pytest.raises(ValueError, match="seed must be an integer from 0, got"):
+            act(seed=seed)
+
+
+@pytest.mark.parametrize("links", [sparse.csr_array((3, 3), dtype=int), sparse.coo_array((3, 3))])
+def test_an_adjacency_of_numbers_without_links(links):
+    assert fs.Network(np.eye(3), links).n_links == 0
+
+
+def test_new_nodes_of_a_later_task_make_its_folds_even():
+    first = fs.Network(np.eye(6), nodes=[f"n{i}" for i in range(6)])
+    second = fs.Network(np.eye(12), nodes=[f"n{i}" for i in range(12)])
+    assert [len(later.test_nodes) for _, later in fold_networks([first, second], n_folds=3)] == [4, 4, 4]

@@ -861,3 +861,13 @@ def test_an_array_of_names_is_not_wider_than_memory(tmp_path, monkeypatch):
     path = write_linqs(tmp_path, content="p" * 300 + "\t1\tai\np2\t1\tai\n", cites="p2\tp2\n")
     with pytest.raises(ValueError, match=r"cora\.content has 2 names, the longest of 300 characters"):
         read_linqs(path)
+
+
+def test_npz_strings_of_characters_that_do_not_exist(tmp_path):
+    names = np.array(["aa", "bb"]).view(np.uint32)
+    names[1] = 0x110000
+    path = write_npz(tmp_path, class_names=names.view("U2"))
+    with pytest.raises(
+        ValueError, match="net.npz: class_names cannot be read .it holds strings with characters that do not"
+    ):
+        read_npz(path, tasks="label")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import lzma
 import sys
@@ -18,6 +19,7 @@ from fastspml.io.readers import debian
 from fastspml.io.readers.counts import read_counts
 from fastspml.io.readers.debian import read_debian
 from fastspml.io.readers.edges import read_edges
+from fastspml.io.readers.npy import read_array
 from fastspml.io.readers.text import read_text
 from fastspml.tokens import count_words
 from tests.conftest import shared_data
@@ -799,3 +801,36 @@ def test_endless_fields_are_bad(tmp_path, field):
         ValueError, match=r"line 1: names, versions and sections may have 1000 characters, got '1{40}'\.\.\."
     ):
         read(path)
+
+
+def test_texts_must_be_strings():
+    with pytest.raises(TypeError, match="a text must be a string, got int"):
+        tokens.Tokenizer().words(3)
+
+
+def test_a_header_longer_than_its_file_is_refused_before_it_is_read():
+    class File(io.BytesIO):
+        def read(self, size=-1):
+            assert size < 1000, "a buffer of the declared size would be allocated"
+            return super().read(size)
+
+    file = File(b"\x93NUMPY\x02\x00" + (2**32 - 1).to_bytes(4, "little") + b"{}")
+    with pytest.raises(ValueError, match="its header is longer than the file"):
+        read_array(file, 14, Path("v.npy"))
+
+
+def test_a_damaged_header_of_vectors_costs_a_sentence(tmp_path):
+    documents = write(tmp_path / "d.csv", "id,text\na,chess games\nb,chess clubs\n")
+    edges = write(tmp_path / "e.csv", "a,b\n")
+    np.save(tmp_path / "v.npy", np.ones((2, 3)))
+    raw = (tmp_path / "v.npy").read_bytes().replace(b"(2, 3)", b"(2, 3(")
+    (tmp_path / "v.npy").write_bytes(raw)
+    with pytest.raises(ValueError, match=r"v.npy cannot be read as a .npy file of numbers \(its header is damaged"):
+        read_text(documents, edges, min_df=1, max_df=1.0, vectors=tmp_path / "v.npy")
+
+
+def test_settings_of_a_tokenizer_make_an_equal_one():
+    expected = tokens.Tokenizer(stop_words=False, min_df=3, max_df=0.25)
+    settings = expected.settings()
+    assert settings == {"version": tokens.SETTINGS_VERSION, "stop_words": False, "min_df": 3, "max_df": 0.25}
+    assert tokens.Tokenizer.from_settings(settings) == expected

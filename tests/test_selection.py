@@ -607,3 +607,15 @@ def test_bad_arguments(tasks):
         fs.select(fs.baselines.Popularity(), tasks)
     with pytest.raises(ValueError, match="no triplet can be drawn"):
         fs.select(fs.SPML.paper(), fs.Network(np.eye(6)), {"reg": [1.0]}, n_folds=2)
+
+
+@pytest.mark.parametrize("grid", [3, ["reg"], "reg", np.eye(2)])
+def test_a_grid_is_a_mapping(tasks, grid):
+    with pytest.raises(TypeError, match="grid must map names of parameters to lists of values"):
+        fs.select(fs.SPML.paper(n_iters=2), tasks, grid)
+
+
+@pytest.mark.parametrize("estimator", [3, fs.Metric.identity(2), fs.SPML])
+def test_an_estimator_has_parameters_and_fits(tasks, estimator):
+    with pytest.raises(TypeError, match="estimator must be a model with get_params, set_params and fit; got"):
+        fs.select(estimator, tasks, {"reg": [1e-3]})

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fastspml.checks import quoted
 from fastspml.cluster.driver import Driver, import_dask, warn_idle
 from fastspml.cluster.worker import read_or_map
 from fastspml.network import Networks
@@ -127,7 +128,7 @@ def cluster(address: str | None) -> Iterator[Any]:
     kind, _, number = address.partition(":")
     if kind == "local":
         if not number.isdigit() or int(number) < 1:
-            raise ValueError(f"a local cluster is named with its number of workers, as local:4; got {address!r}.")
+            raise ValueError(f"a local cluster is named with its number of workers, as local:4; got {quoted(address)}.")
         import dask
 
         with dask.config.set(LOCAL_SETTINGS):
@@ -142,7 +143,7 @@ def cluster(address: str | None) -> Iterator[Any]:
             yield client
         return
     if not number.startswith("//"):
-        raise ValueError(f"a Dask cluster is named as tcp://host:8786 or local:4; got {address!r}.")
+        raise ValueError(f"a Dask cluster is named as tcp://host:8786 or local:4; got {quoted(address)}.")
     try:
         client = distributed.Client(address, timeout=10)
     except (OSError, TimeoutError) as error:

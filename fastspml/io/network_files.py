@@ -223,6 +223,8 @@ def _read_network(file: Reader, parent: Any, name: str) -> Network:
     if file.find(group, "uns/positions") is not None:
         positions = file.once(group, "uns/positions", Reader.labels)
         _check_length(file, "uns/positions", positions, network.n_nodes)
+        if len(np.unique(positions)) < len(positions):
+            file.refuse(f"uns/positions of {file.name} gives several nodes the same position; it is damaged.")
         network = network.replace(nodes=positions)
     weighting = read_if_there(file, group, "uns/weighting", read_weighting)
     if weighting is not None and weighting.n_features_ != network.n_features:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 import h5py
 import numpy as np
 
-from fastspml.checks import printable
+from fastspml.checks import check_path, printable
 from fastspml.io.checksums import address, attribute, checksum_of_array, checksum_of_texts, reason, seal
 from fastspml.io.filters import check_filters, check_inflation
 from fastspml.io.heaps import longest_in_heaps
@@ -31,6 +31,7 @@ from fastspml.sparse.mapped import FileMap, is_same_content
 
 # The longest message of another module, and the longest path or type, that a sentence about a file quotes.
 MAX_QUOTED_MESSAGE, MAX_QUOTED_NAME = 300, 100
+MAX_SENTENCE = 1000
 
 T = TypeVar("T")
 
@@ -42,7 +43,7 @@ class UnreadableFile(ValueError):
 @contextmanager
 def reading(path: str | os.PathLike[str], mapped: bool = False) -> Iterator[Reader]:
     """Yield a `Reader` of a file; any error becomes a sentence that names the file."""
-    path = Path(path)
+    path = check_path(path)
     _check_source(path)
     name = printable(path.name)
     try:
@@ -96,7 +97,7 @@ class Reader:
 
     def refuse(self, sentence: str) -> NoReturn:
         """Raise `UnreadableFile`."""
-        raise UnreadableFile(sentence)
+        raise UnreadableFile(printable(sentence, MAX_SENTENCE))  # names in a file may hold anything
 
     @contextmanager
     def checking(self, what: str) -> Iterator[None]:

@@ -20,6 +20,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from fastspml.checks import check_path
 from fastspml.io.checksums import checksum_of_array, checksum_of_texts, reason, seal
 from fastspml.io.limits import check_n_features
 
@@ -57,7 +58,7 @@ UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM, errno
 @contextmanager
 def writing(path: str | os.PathLike[str], overwrite: bool, compress: bool = False) -> Iterator[Writer]:
     """Yield a `Writer` of a new file, which replaces `path` in one step once it is complete and on the disk."""
-    target = Path(os.path.realpath(path))  # write through symbolic links
+    target = Path(os.path.realpath(check_path(path)))  # write through symbolic links
     _check_target(target, overwrite)
     temporary = target.with_name(f".fastspml-{secrets.token_hex(8)}.partial")
     try:

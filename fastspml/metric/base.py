@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import float_array, quoted
 from fastspml.metric.explanations import Explained, difference_of
 from fastspml.network import Network
 from fastspml.sparse.csr import canonical_rows
@@ -76,7 +77,7 @@ class Metric(Explained):
         if takes_counts and weighting is None:
             raise ValueError("a metric that takes counts needs the weighting to apply to them.")
         if score not in SCORES:
-            raise ValueError(f"score must be 'distance' or 'similarity', got {score!r}.")
+            raise ValueError(f"score must be 'distance' or 'similarity', got {quoted(score)}.")
         self.n_features = n_features
         self.vocabulary = None if vocabulary is None else np.asarray(vocabulary)
         self.weighting = weighting
@@ -123,7 +124,7 @@ class Metric(Explained):
         """
         from fastspml.metric.full_metric import FullMetric
 
-        matrix = np.asarray(matrix, dtype=np.float64)
+        matrix = float_array(matrix, "matrix")
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"a metric's matrix must be square, got shape {matrix.shape}.")
         if not np.allclose(matrix, matrix.T, rtol=1e-12, atol=1e-12 * max(1.0, float(np.abs(matrix).max(initial=0)))):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import check_positive_integer
+from fastspml.checks import check_positive_integer, quoted
 from fastspml.kernels import embedding
 from fastspml.metric.base import Metric, score_suffix
 from fastspml.metric.diagonal_metric import (
@@ -155,10 +155,12 @@ class FactoredMetric(Metric):
 
     def _unknown_feature(self, name: str) -> str:
         if self.vocabulary is None:
-            return f"this metric has no vocabulary, so {name!r} cannot be found; pass the position of the feature."
+            return (
+                f"this metric has no vocabulary, so {quoted(name)} cannot be found; pass the position of the feature."
+            )
         near = difflib.get_close_matches(name, self.vocabulary.astype(str).tolist(), n=3)
         hint = f" close matches are {', '.join(near)}." if near else " check its spelling."
-        return f"the vocabulary of this metric has no feature {name!r};{hint}"
+        return f"the vocabulary of this metric has no feature {quoted(name)};{hint}"
 
     def _transform(self, rows: sparse.csr_array) -> sparse.csr_array:
         parts = [scaled_rows(rows, self.weights), sparse.csr_array(self.embed_rows(rows))]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.checks import check_positive_integer
+from fastspml.checks import check_positive_integer, check_seed, quoted
 
 KINDS = ("isotonic", "logistic")
 
@@ -112,8 +112,9 @@ class Calibration:
         """
         scores, labels, nodes, weights = _checked(scores, labels, nodes, weights)
         check_positive_integer("n_folds", n_folds)
+        check_seed(seed)
         if kind is not None and kind not in KINDS:
-            raise ValueError(f"kind must be 'isotonic' or 'logistic', got {kind!r}.")
+            raise ValueError(f"kind must be 'isotonic' or 'logistic', got {quoted(kind)}.")
         names, node_of = np.unique(nodes, return_inverse=True)
         n_folds = max(2, int(n_folds))
         if len(names) < n_folds:

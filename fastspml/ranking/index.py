@@ -10,14 +10,18 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import check_number, is_whole
+from fastspml.checks import check_number, is_whole, quoted
 from fastspml.metric import Metric
-from fastspml.network import Network
+from fastspml.network import Network, as_networks
 from fastspml.ranking.measures import blank_rows, check_network, known_features, metric_of, warn_of_blank
 from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import NodeScores
 from fastspml.ranking.segments import Segments
 from fastspml.sparse.csr import csr_from_parts, freeze_csr, index_dtype
+from fastspml.sparse.mapped import take_rows
+
+N_NEAREST_OF_TASK = 5  # nodes whose similarity tells how well a new node fits a task
+BLOCK_COSINES = 2**22  # computed at a time
 
 
 class LinkIndex:
@@ -69,6 +73,13 @@ class LinkIndex:
         self._is_known = known_features(self.metric, self.metric.n_features)
         self._lock = threading.Lock()
         self._state = segments, names  # replaced as a whole, so that a query sees both at the same time
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled and copied: everything but the lock, which every copy has for itself."""
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
 
     def __repr__(self) -> str:
         return f"LinkIndex({self.n_nodes:,} nodes, {self.metric!r})"
@@ -154,7 +165,7 @@ class LinkIndex:
         if not self.metric.ranks_by_similarity and radius != 0:
             check_number("radius", radius)
         elif not (is_whole(radius) or isinstance(radius, (float, np.floating))) or not np.isfinite(radius):
-            raise ValueError(f"radius must be a finite number, got {radius!r}.")
+            raise ValueError(f"radius must be a finite number, got {quoted(radius)}.")
 
     def neighbours(self, k: int, n_threads: int = 1) -> np.ndarray:
         """Return the positions of the k nearest other nodes of every node, shape (n_nodes, k), nearest first."""
@@ -226,7 +237,9 @@ class LinkIndex:
 
 def _check_k(k: Any, n_nodes: int) -> None:
     if not is_whole(k) or not 1 <= k <= n_nodes:
-        raise ValueError(f"k must be an integer from 1 to the number of nodes that can be found, {n_nodes}; got {k!r}.")
+        raise ValueError(
+            f"k must be an integer from 1 to the number of nodes that can be found, {n_nodes}; got {quoted(k)}."
+        )
 
 
 def _with_names(names: NodeNames, added: Any, n_added: int) -> NodeNames:
@@ -284,27 +297,37 @@ def connect(model: Metric | Any, network: Network, k: int, n_threads: int = 1) -
 
 
 def rank_tasks(model: Any, networks: Sequence[Network], X_new: Any) -> np.ndarray:
-    """Return how well each new node fits each task, shape (n_rows, n_tasks), from 0 to 1; larger fits better.
+    """Return how well each new node fits each task, shape (n_rows, n_tasks), from -1 to 1; larger fits better.
 
-    The fit is the share of the task's links that are longer than the distance of the new node to the nearest node with
-    outgoing links. In the paper's social circles only the ego has links, so this compares the distance between newcomer
-    and ego with those between members and ego. Under a metric with score="similarity", it is the share of links that
-    are less similar.
+    The fit is the mean cosine similarity, under the metric of the task, between the new node and the 5 most similar
+    nodes of the task that have links. Cosines are comparable between tasks; distances under different metrics are not.
     """
     fits = []
-    for q, network in enumerate(networks):
-        metric = metric_of(model, q, "rank_tasks")
-        rows = metric.rows(network)
-        adjacency = network.adjacency
+    for q, network in enumerate(as_networks(networks)):
+        metric, adjacency = metric_of(model, q, "rank_tasks"), network.adjacency
         if adjacency.nnz == 0:
             raise ValueError(f"{network.name!r} has no links to compare a new node with; leave this task out.")
-        sources = np.repeat(np.arange(network.n_nodes), network.degrees)
-        linking = LinkIndex(metric, network.subset(np.flatnonzero(network.degrees)))
-        nearest = linking.query(X_new, k=1)[1][:, 0]
-        if metric.ranks_by_similarity:
-            nearest, lengths = -nearest, -2.0 * metric.paired_products(rows[sources], rows[adjacency.indices])
-        else:
-            lengths = metric.paired_distances(rows[sources], rows[adjacency.indices])
-        lengths.sort()
-        fits.append(1.0 - np.searchsorted(lengths, nearest, side="right") / len(lengths))
+        is_linked = network.degrees > 0
+        is_linked[adjacency.indices] = True
+        linked = take_rows(metric.rows(network), np.flatnonzero(is_linked))
+        fits.append(_mean_cosines(metric, metric.rows(X_new, "X_new"), linked))
     return np.array(fits).T
+
+
+def _mean_cosines(metric: Metric, rows: sparse.csr_array, nodes: sparse.csr_array) -> np.ndarray:
+    """Return the mean cosine similarity of each row to the most similar nodes; rows of length 0 are similar to none."""
+    scales = [_inverse_lengths(metric, given) for given in (rows, nodes)]
+    n_nearest = min(N_NEAREST_OF_TASK, nodes.shape[0])
+    means = np.zeros(rows.shape[0])
+    step = max(1, BLOCK_COSINES // nodes.shape[0])
+    for start in range(0, rows.shape[0], step):
+        block = slice(start, start + step)
+        cosines = np.asarray(metric.products(rows[block], nodes)) * scales[0][block, None] * scales[1]
+        means[block] = np.partition(cosines, -n_nearest, axis=1)[:, -n_nearest:].mean(axis=1)
+    return means
+
+
+def _inverse_lengths(metric: Metric, rows: sparse.csr_array) -> np.ndarray:
+    """Return 1 / sqrt(x'Mx) of each row, 0 where x'Mx is not positive."""
+    squares = metric.sqnorms(rows)
+    return np.where(squares > 0, 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0)), 0.0)

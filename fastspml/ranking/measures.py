@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import check_positive_integer
+from fastspml.checks import check_positive_integer, quoted
 from fastspml.kernels import scoring
 from fastspml.metric import Metric
 from fastspml.network import Network
@@ -149,7 +149,7 @@ class LinkQuality:
         True
         """
         if not isinstance(level, (float, np.floating)) or not 0.0 < level < 1.0:
-            raise ValueError(f"level must be a number between 0 and 1, got {level!r}.")
+            raise ValueError(f"level must be a number between 0 and 1, got {quoted(level)}.")
         check_positive_integer("n_resamples", n_resamples)
         values = self._defined_values()
         if len(values) == 0:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import quoted
+
 
 class NodeNames:
     """The names of nodes, or their positions if they have none.
@@ -100,7 +102,7 @@ class NodeNames:
 
     def _position(self, name: Any, what: str) -> int:
         if not isinstance(name, str):
-            raise TypeError(f"{what} must be names, positions or a mask of nodes; got {name!r:.60}.")
+            raise TypeError(f"{what} must be names, positions or a mask of nodes; got {quoted(name)}.")
         if not self.are_names:
             raise ValueError(f"{what} holds {name!r:.60}, but the nodes have no names; pass positions.")
         if name not in self:

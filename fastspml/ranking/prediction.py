@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import check_positive_integer, is_whole
+from fastspml.checks import check_positive_integer, is_whole, quoted
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.ranking.calibration import Calibration
@@ -74,9 +74,13 @@ def predict_links(
     check_network(network, "predict_links")
     check_positive_integer("k", k)
     if not is_whole(reasons) or reasons < 0:
-        raise ValueError(f"reasons must be a number of features, 0 or more; got {reasons!r}.")
+        raise ValueError(f"reasons must be a number of features, 0 or more; got {quoted(reasons)}.")
     metric = metric_of(model, network if task is None else task, "predict_links")
     index = LinkIndex(metric, network) if index is None else index
+    if not isinstance(index, LinkIndex):
+        raise TypeError(f"index must be a LinkIndex or None, got {type(index).__name__}.")
+    if calibration is not None and not isinstance(calibration, Calibration):
+        raise TypeError(f"calibration must be a Calibration or None, got {type(calibration).__name__}.")
     if index.n_nodes != network.n_nodes:
         raise ValueError(f"the index has {index.n_nodes} nodes, but {network.name!r} has {network.n_nodes}.")
     rows, names, positions = _new_nodes(metric, network, new, index.node_names)

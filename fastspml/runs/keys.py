@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from fastspml.checks import quoted
+
 if TYPE_CHECKING:
     from fastspml.training.estimator import Estimator
 
@@ -46,36 +48,36 @@ class Key:
 
 def _file(name: str, value: Any) -> None:
     if not isinstance(value, str):
-        raise ValueError(f"{name} must be the name of a file, got {value!r}.")
+        raise ValueError(f"{name} must be the name of a file, got {quoted(value)}.")
     if not value:
         raise ValueError(f"no {name} were named; set {name} in the configuration or give --{name} FILE.")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{name} must be a file name in UTF-8, got {value!r}; rename the file.") from None
+        raise ValueError(f"{name} must be a file name in UTF-8, got {quoted(value)}; rename the file.") from None
 
 
 def _switch(name: str, value: Any) -> None:
     if not isinstance(value, bool):
-        raise ValueError(f"{name} must be true or false, got {value!r}.")
+        raise ValueError(f"{name} must be true or false, got {quoted(value)}.")
 
 
 def _number_from_zero(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-        raise ValueError(f"{name} must be a number from 0, got {value!r}.")
+        raise ValueError(f"{name} must be a number from 0, got {quoted(value)}.")
 
 
 def _integer_from(least: int) -> Callable[[str, Any], None]:
     def check(name: str, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(f"{name} must be an integer from {least}, got {value!r}.")
+            raise ValueError(f"{name} must be an integer from {least}, got {quoted(value)}.")
 
     return check
 
 
 def _recipe(name: str, value: Any) -> None:
     if value not in RECIPES:
-        raise ValueError(f"{name} must be {' or '.join(map(repr, RECIPES))}, got {value!r}.")
+        raise ValueError(f"{name} must be {' or '.join(map(repr, RECIPES))}, got {quoted(value)}.")
 
 
 def _later(name: str, value: Any) -> None:
@@ -153,7 +155,7 @@ def check_run_keys(config: dict[str, Any]) -> None:
 def model_class(model: Any) -> type[Estimator]:
     """Return the class of a kind of model."""
     if model not in MODELS:
-        raise ValueError(f"model must be one of {', '.join(MODELS)}; got {model!r}.")
+        raise ValueError(f"model must be one of {', '.join(MODELS)}; got {quoted(model)}.")
     import fastspml  # the compiler is loaded when it is needed
 
     return getattr(fastspml, model)

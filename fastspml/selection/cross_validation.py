@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fastspml.baselines import CosineTfidf, Euclid, Popularity
+from fastspml.checks import quoted
 from fastspml.machine import available_threads
 from fastspml.network import Network, Networks, as_networks
 from fastspml.ranking.measures import LinkQuality
@@ -105,6 +106,8 @@ def select(
     >>> list(selection.baselines_)
     ['Euclid', 'cosine tf-idf', 'popularity']
     """
+    if isinstance(estimator, type) or not all(hasattr(estimator, name) for name in ("get_params", "set_params", "fit")):
+        raise TypeError(f"estimator must be a model with get_params, set_params and fit; got {quoted(estimator)}.")
     networks, score = as_networks(networks), as_scoring(scoring)
     settings = all_settings(estimator, recommended_grid(estimator, networks) if grid is None else grid, n_random, seed)
     for setting in settings:

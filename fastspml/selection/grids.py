@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fastspml.baselines import PairSVM
-from fastspml.checks import check_positive_integer
+from fastspml.checks import check_positive_integer, quoted
 from fastspml.network import Networks
 from fastspml.selection.folds import with_params
 from fastspml.training.estimator import Estimator
@@ -108,7 +108,11 @@ def _of_mtspml(estimator: MTSPML) -> tuple[list[Values], list[Values]]:
 
 def all_settings(estimator: Any, grid: Grid, n_random: int | None, seed: int) -> list[dict[str, Any]]:
     """Return the combinations to try; n_iters of learners stays a tuple: the looks of one fit."""
-    parts = [grid] if isinstance(grid, Mapping) else list(grid)
+    parts: list[Any] = list(grid) if isinstance(grid, (list, tuple)) else [grid]
+    if not all(isinstance(part, Mapping) for part in parts):
+        raise TypeError(
+            f"grid must map names of parameters to lists of values, or be a list of such; got {quoted(grid)}."
+        )
     grids: list[dict[str, Any]] = [
         {name: _values(name, values, n_random) for name, values in part.items()} for part in parts
     ]
@@ -140,7 +144,7 @@ def _values(name: str, values: Any, n_random: int | None) -> Any:
             )
         return values
     if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)) or not len(values):
-        raise ValueError(f"the grid needs a list of values for {name!r}, got {values!r}.")
+        raise ValueError(f"the grid needs a list of values for {name!r}, got {quoted(values)}.")
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 

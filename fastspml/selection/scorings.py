@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fastspml.checks import quoted
 from fastspml.ranking.measures import LinkQuality
 
 # Name of a scoring: the field of `LinkQuality` that it is. Those that end in @ are of the first k candidates.
@@ -63,6 +64,6 @@ def as_scoring(scoring: Any) -> Scoring:
         names = ", ".join(key + "k" * key.endswith("@") for key, value in NAMES.items() if value in known)
         raise ValueError(
             f"scoring must be one of {names} with one number for k, several joined by +, or a function of a "
-            f"LinkQuality; got {scoring!r}."
+            f"LinkQuality; got {quoted(scoring)}."
         )
     return Scoring(scoring, int(*ks) or DEFAULT_K, MeanOfMeasures(tuple(measures)))

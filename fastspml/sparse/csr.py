@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import quoted
+
 # Integers up to here are exact in float32, so that counts take half the memory.
 LARGEST_EXACT_FLOAT32 = 2**24
 
@@ -119,7 +121,7 @@ def widths_of_bounds(bounds: Any, n_features: int) -> tuple[int, ...]:
     if not is_valid or columns[0] < 0 or columns[-1] != n_features or any(a >= b for a, b in pairwise(columns)):
         raise ValueError(
             f"dense_blocks must hold the first column of every dense block, ascending, and then the number of columns, "
-            f"{n_features}; got {columns!r:.60}."
+            f"{n_features}; got {quoted(columns)}."
         )
     return tuple(b - a for a, b in pairwise(columns))
 

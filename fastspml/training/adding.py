@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastspml.checks import check_number
+from fastspml.checks import check_number, quoted
 from fastspml.kernels.arguments import N_SUMMED
 from fastspml.metric import FullMetric
 from fastspml.network import Network
@@ -40,7 +40,7 @@ def add_task(
     if not isinstance(network, Network):
         raise TypeError(f"add_task needs the Network of the new task, got {type(network).__name__}.")
     if common not in ("frozen", "moving"):
-        raise ValueError(f"common must be 'frozen' or 'moving', got {common!r}.")
+        raise ValueError(f"common must be 'frozen' or 'moving', got {quoted(common)}.")
     if model.average:
         raise ValueError("a task cannot be added to a model with average=True: the means would be of unlike times.")
     if network.name in model.task_names_:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fastspml.checks import quoted
+
 PRIORS = {"zero": 0.0, "identity": 1.0}  # P as a multiple of I
 
 
 def check_prior(prior: str) -> None:
     """Refuse a prior that is not known."""
     if prior not in PRIORS:
-        raise ValueError(f"prior must be 'zero' or 'identity', got {prior!r}.")
+        raise ValueError(f"prior must be 'zero' or 'identity', got {quoted(prior)}.")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fastspml.checks import check_number, check_positive_integer, is_whole
+from fastspml.checks import check_number, check_positive_integer, is_whole, quoted
 from fastspml.machine import available_memory, available_threads
 from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric
 from fastspml.network import Network, Networks, as_networks
@@ -426,20 +426,20 @@ class Estimator(Parameters, ABC):
     def check_params(self) -> None:
         """Refuse parameters that are out of range."""
         if self.form not in FORMS:
-            raise ValueError(f"metric must be 'diagonal', 'full' or 'factored', got {self.form!r}.")
+            raise ValueError(f"metric must be 'diagonal', 'full' or 'factored', got {quoted(self.form)}.")
         if self.score not in SCORES:
-            raise ValueError(f"score must be 'distance' or 'similarity', got {self.score!r}.")
+            raise ValueError(f"score must be 'distance' or 'similarity', got {quoted(self.score)}.")
         check_number("margin", self.margin)
         check_number("step", self.step)
         for name in ("n_iters", "batch_size", "shards", "n_threads", "rank"):
             check_positive_integer(name, getattr(self, name))
         if not is_whole(self.seed) or not 0 <= self.seed < 2**64:
-            raise ValueError(f"seed must be an integer from 0 to 2**64 - 1, got {self.seed!r}.")
+            raise ValueError(f"seed must be an integer from 0 to 2**64 - 1, got {quoted(self.seed)}.")
         every = self.projection
         if every not in ("end", "every", "never") and (not is_whole(every) or int(every) < 1):
-            raise ValueError(f"projection must be 'end', 'every', 'never' or a positive integer, got {every!r}.")
+            raise ValueError(f"projection must be 'end', 'every', 'never' or a positive integer, got {quoted(every)}.")
         if not isinstance(self.average, (bool, np.bool_)):
-            raise ValueError(f"average must be True or False, got {self.average!r}.")
+            raise ValueError(f"average must be True or False, got {quoted(self.average)}.")
         if self.weighting is not None and self.weighting != "auto":
             as_weighting(self.weighting)
 

@@ -189,6 +189,7 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
     model.state_ = _read_state(file, group, "state")
     with file.checking("the state"):
         _check_state(model)
+        _check_consistent(len(model.state_.counts) == model.state_.iteration)
         if not with_metrics:
             _check_consistent(model.state_.iteration > 0)
             return model

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastspml.checks import check_number
+from fastspml.checks import check_number, quoted
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.training.adding import add_task
@@ -106,7 +106,7 @@ class MTSPML(Estimator):
             raise ValueError("common_reg and task_reg are both infinite, so nothing can be learned; make one finite.")
         check_prior(self.prior)
         if self.project not in ("each", "combined"):
-            raise ValueError(f"project must be 'each' or 'combined', got {self.project!r}.")
+            raise ValueError(f"project must be 'each' or 'combined', got {quoted(self.project)}.")
 
     def set_learned(self) -> None:
         """Set common_metric_, task_metrics_, violations_ and n_iters_ from the state."""
@@ -182,8 +182,8 @@ class MTSPML(Estimator):
         if isinstance(task, str):
             if names.count(task) != 1:
                 known = ", ".join(names)
-                raise ValueError(f"{names.count(task)} tasks are called {task!r}; the tasks are {known}.")
+                raise ValueError(f"{names.count(task)} tasks are called {quoted(task)}; the tasks are {known}.")
             return names.index(task)
         if isinstance(task, bool) or not isinstance(task, (int, np.integer)) or not -len(names) <= task < len(names):
-            raise ValueError(f"a task is named or numbered from 0 to {len(names) - 1}; got {task!r}.")
+            raise ValueError(f"a task is named or numbered from 0 to {len(names) - 1}; got {quoted(task)}.")
         return int(task)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import is_whole
+from fastspml.checks import is_whole, quoted
 from fastspml.io.readers.bounds import LONGEST_NAME
 from fastspml.io.readers.lines import Problems, Report, as_paths, numbered_bytes, shown
 from fastspml.network import Network
@@ -115,7 +115,7 @@ def read_debian(
     kinds = _check_kinds(kinds)
     sections = None if sections is None else _as_list(sections)
     if tasks not in ("section", "kind", None):
-        raise ValueError(f"tasks must be 'section', 'kind' or None, got {tasks!r}.")
+        raise ValueError(f"tasks must be 'section', 'kind' or None, got {quoted(tasks)}.")
     if max_degree is not None:
         _check_count("max_degree", max_degree, smallest=1)
     _check_count("min_links", min_links, smallest=0)
@@ -190,7 +190,7 @@ def _check_kinds(kinds: str | Sequence[str]) -> list[str]:
 
 def _check_count(name: str, value: int, smallest: int) -> None:
     if not is_whole(value) or value < smallest:
-        raise ValueError(f"{name} must be a whole number, {smallest} or more; got {value!r}.")
+        raise ValueError(f"{name} must be a whole number, {smallest} or more; got {quoted(value)}.")
 
 
 def _apt_lists(what: str) -> list[Path]:

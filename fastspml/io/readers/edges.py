@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import quoted
 from fastspml.io.readers.bounds import LARGEST_INDEX, LONGEST_NAME
 from fastspml.io.readers.lines import (
     NO_NAME,
@@ -81,7 +82,7 @@ def read_edges(
     list with one Network, named after the edge list's file
     """
     if form not in FORMS:
-        raise ValueError(f"form must be one of {', '.join(FORMS)}; got {form!r}.")
+        raise ValueError(f"form must be one of {', '.join(FORMS)}; got {quoted(form)}.")
     problems = Problems(skip_bad)
     if form == "auto":
         form = _detect_form(attributes)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO
 
 import numpy as np
@@ -17,8 +19,15 @@ ADVICE = "check where it is from, or write it without compression"
 def read_array(file: IO[bytes], n_bytes: int, path: Path) -> np.ndarray:
     """Read the array at the start of a file of that many bytes; refuse one that needs more than is there."""
     version = np.lib.format.read_magic(file)
+    start, width = file.tell(), 2 if version == (1, 0) else 4
+    if int.from_bytes(file.read(width), "little") > n_bytes:
+        raise ValueError("its header is longer than the file")
+    file.seek(start)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read_header(file)
+    try:
+        shape, _, dtype = read_header(file)
+    except (SyntaxError, TokenError) as error:  # the header is a Python expression
+        raise ValueError(f"its header is damaged: {reason(error)}") from error
     n_items = math.prod(shape)
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are never loaded; write plain numbers and strings")
@@ -26,7 +35,18 @@ def read_array(file: IO[bytes], n_bytes: int, path: Path) -> np.ndarray:
         raise ValueError(f"its header promises {n_items} items of {dtype.itemsize} bytes, but it has {n_bytes} bytes")
     check_unpacked(path, n_items * max(ITEM_BYTES, dtype.itemsize), ADVICE)
     file.seek(0)
-    return np.lib.format.read_array(file, allow_pickle=False)
+    array = np.lib.format.read_array(file, allow_pickle=False)
+    if dtype.kind == "U" and not _is_text(array):
+        raise ValueError("it holds strings with characters that do not exist")
+    return array
+
+
+def _is_text(strings: np.ndarray) -> bool:
+    """Tell whether all characters of an array of strings are code points of Unicode; Python fails on others."""
+    if strings.size == 0 or strings.dtype.itemsize == 0:
+        return True
+    codes = np.ascontiguousarray(strings).reshape(-1).view(np.dtype(np.uint32).newbyteorder(strings.dtype.byteorder))
+    return int(codes.max()) <= sys.maxunicode
 
 
 def reason(error: Exception) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 from scipy import sparse
 
+from fastspml.checks import quoted
 from fastspml.io.readers.bounds import TooLargeError, check_unpacked
 from fastspml.io.readers.lines import as_counts, distinct_names
 from fastspml.io.readers.npy import ADVICE, ITEM_BYTES, read_array, reason
@@ -69,7 +70,7 @@ def read_npz(path: str | Path, tasks: str | None = None, links: str | Path | Non
         If it is damaged, lacks an array, or holds inconsistent arrays.
     """
     if tasks not in (None, "label", "relation"):
-        raise ValueError(f'tasks must be None, "label" or "relation", got {tasks!r}.')
+        raise ValueError(f'tasks must be None, "label" or "relation", got {quoted(tasks)}.')
     path = Path(path)
     arrays = _load(path)
     try:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import check_positive_integer
+from fastspml.checks import check_positive_integer, quoted
 from fastspml.io.readers.lines import (
     Problems,
     Row,
@@ -67,7 +67,7 @@ def read_snap_ego(
         If lines are bad and not skipped, or no circle is left.
     """
     if links not in ("ego", "friends"):
-        raise ValueError(f'links must be "ego" or "friends", got {links!r}.')
+        raise ValueError(f'links must be "ego" or "friends", got {quoted(links)}.')
     check_positive_integer("min_size", min_size)
     if largest is not None:
         check_positive_integer("largest", largest)

@@ -1,0 +1,40 @@
+"""The results as JSON and as a page of Markdown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bench.environment import write_results
+from bench.paper.tables import markdown
+
+COLUMNS = ("attempts", "identical", "sentence", "foreign", "defect")
+
+
+def page(seed: int, results: dict[str, dict[str, Any]]) -> str:
+    """Return a table of the outcomes, and the defects with what repeats them."""
+    rows = [[name, *(result[column] for column in COLUMNS)] for name, result in results.items()]
+    total = ["all", *(sum(result[column] for result in results.values()) for column in COLUMNS)]
+    lines = []
+    for name, result in results.items():
+        for kind, count in result["kinds"].items():
+            first = next(d["attempt"] for d in result["defects"] if d["detail"].startswith(kind))
+            lines.append(f"- {name}: {count} x `{kind}`; `--seed {seed} --only '{name}' --repeat {first}`")
+    return f"""# Hostile files, misuse, threads and signals
+
+Made by `python -m bench.torture --seed {seed}`. Every attempt is a pure function of seed, target and number, and
+runs in a child process with limits on memory and time. "Identical": the content is that of the original; where a change
+cannot be noticed (formats without checksums, forged checksums), the object is valid and works. "Sentence": refused
+with an error of one line; "foreign" counts those whose words are Python's or another library's. "Defect": a crash, a
+hang, exhausted memory, another error, or different content without a word.
+
+{markdown(["target", *COLUMNS], [*rows, total])}
+
+Defects: {chr(10).join(["", "", *lines]) if lines else "none."}
+"""
+
+
+def write_page(folder: Path, seed: int, results: dict[str, dict[str, Any]], elapsed_s: float) -> None:
+    """Write torture.json and torture.md."""
+    write_results(folder, "torture", {"seed": seed, "elapsed_s": round(elapsed_s, 1), "targets": results})
+    (folder / "torture.md").write_text(page(seed, results))
