@@ -26,7 +26,7 @@ LAYERS = [
     {"selection", "baselines", "datasets"},
     {"cluster"},
     {"runs"},
-    {"report"},
+    {"report", "service"},
     {"cli"},
     {"examples"},
 ]

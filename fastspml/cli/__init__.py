@@ -33,6 +33,7 @@ COMMANDS = {
     "evaluate": "measure how well the links of a run's hidden nodes are predicted",
     "predict": "predict the links of unseen nodes",
     "explain": "show the words that matter, or what two nodes share",
+    "serve": "answer requests for links over HTTP, with a page to try it",
     "report": "write a page on a run: how well it predicts, what it learned",
     "warm-up": "compile all kernels, so that later commands start at once",
 }

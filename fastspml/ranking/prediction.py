@@ -14,7 +14,6 @@ from fastspml.ranking.calibration import Calibration
 from fastspml.ranking.index import LinkIndex
 from fastspml.ranking.link_table import LinkTable, Reason
 from fastspml.ranking.measures import check_network, metric_of
-from fastspml.ranking.node_lists import NodeNames
 from fastspml.sparse.mapped import rows_between, take_rows
 
 
@@ -79,7 +78,7 @@ def predict_links(
     index = LinkIndex(metric, network) if index is None else index
     if index.n_nodes != network.n_nodes:
         raise ValueError(f"the index has {index.n_nodes} nodes, but {network.name!r} has {network.n_nodes}.")
-    rows, names, positions = _new_nodes(metric, network, new, index.node_names)
+    rows, names, positions = _new_nodes(metric, network, new, index)
     if network.n_nodes == 0 or len(names) == 0:
         found, values = np.full((len(names), 0), -1), np.zeros((len(names), 0))
     else:
@@ -94,16 +93,17 @@ def predict_links(
         candidate=network.nodes[candidate],
         score=score,
         probability=np.full(len(score), np.nan) if calibration is None else calibration.probability(score),
-        reasons=_reasons(metric, rows, metric.rows(network), of_row, candidate, int(reasons)) if reasons else None,
+        reasons=_reasons(metric, rows, index.rows(), of_row, candidate, int(reasons)) if reasons else None,
         blank_nodes=names[index.is_blank(rows)],
         are_named=isinstance(new, Network) or positions is not None,
     )
 
 
 def _new_nodes(
-    metric: Metric, network: Network, new: Any, known: NodeNames
+    metric: Metric, network: Network, new: Any, index: LinkIndex
 ) -> tuple[sparse.csr_array, np.ndarray, np.ndarray | None]:
     """Return the weighted rows of new nodes, their names, and their positions in the network, -1 if not in it."""
+    known = index.node_names
     if isinstance(new, Network):
         positions = np.full(new.n_nodes, -1)
         if new is network:
@@ -114,7 +114,7 @@ def _new_nodes(
     is_names = isinstance(new, str) or (isinstance(new, (list, tuple)) and new and all(isinstance(n, str) for n in new))
     if is_names or (isinstance(new, np.ndarray) and new.dtype.kind in "UT"):
         positions = known.positions(new, "new")
-        return take_rows(metric.rows(network), positions), network.nodes[positions], positions
+        return take_rows(index.rows(), positions), network.nodes[positions], positions
     rows = metric.rows(new, "new")
     return rows, np.arange(rows.shape[0]), None
 
