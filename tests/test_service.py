@@ -49,8 +49,15 @@ class Running:
         self.thread.start()
 
     def stop(self):
-        self.server.stop()
-        self.thread.join()
+        if self.thread.is_alive():
+            self.server.stop()
+            self.thread.join()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
 
     def connect(self):
         return socket.create_connection(("127.0.0.1", self.port), timeout=30)
@@ -85,9 +92,8 @@ def answer_of(connection):
 
 @pytest.fixture(scope="module")
 def running():
-    server = Running(make_service(Limits(k=100, features=4, body_bytes=5000, request_s=2.0)))
-    yield server
-    server.stop()
+    with Running(make_service(Limits(k=100, features=4, body_bytes=5000, request_s=2.0))) as server:
+        yield server
 
 
 def names_of(answer):
@@ -433,10 +439,9 @@ def test_random_damage_is_answered_with_a_sentence(running, caplog, seed):
 
 def test_a_failure_of_the_service_is_logged_and_not_shown(caplog):
     service = make_service()
-    service.index = None
-    server = Running(service)
-    status, answer = server.links(text="apple")
-    server.stop()
+    service.tokenizer = None
+    with Running(service) as server:
+        status, answer = server.links(text="apple")
     assert (status, answer) == (500, {"error": "the service failed on this request; its log has the reason."})
     assert "Traceback" in caplog.text
 
@@ -445,52 +450,50 @@ def test_a_failure_of_the_service_is_logged_and_not_shown(caplog):
 
 
 def test_a_slow_request_is_refused_although_bytes_keep_arriving():
-    server = Running(make_service(Limits(request_s=0.3)))
-    with server.connect() as connection:
-        sending = threading.Event()
+    sending = threading.Event()
 
-        def drip():
-            try:
-                while not sending.wait(0.05):
-                    connection.sendall(b"X")
-            except OSError:
-                return
+    def drip(connection):
+        try:
+            while not sending.wait(0.05):
+                connection.sendall(b"X")
+        except OSError:
+            return
 
-        thread = threading.Thread(target=drip)
+    with Running(make_service(Limits(request_s=0.3))) as server, server.connect() as connection:
         connection.sendall(b"POST /links HTTP/1.1\r\nA: ")
+        thread = threading.Thread(target=drip, args=[connection])
         thread.start()
-        status, headers, body = answer_of(connection)
-        sending.set()
-        thread.join()
-    server.stop()
+        try:
+            status, headers, body = answer_of(connection)
+        finally:
+            sending.set()
+            thread.join()
     assert status == 408
     assert headers["Connection"] == "close"
     assert json.loads(body)["error"] == "the request did not arrive within 0.3 seconds."
 
 
 def test_a_connection_without_a_request_is_closed_in_silence():
-    server = Running(make_service(Limits(idle_s=0.1)))
-    with server.connect() as connection:
+    with Running(make_service(Limits(idle_s=0.1))) as server, server.connect() as connection:
         assert connection.recv(10) == b""
-    server.stop()
 
 
-def test_more_connections_than_allowed_are_refused():
-    server = Running(make_service(Limits(connections=1)))
-    with server.connect() as first:
-        first.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert answer_of(first)[0] == 200
-        status, _, body = server.send(b"")
-        assert (status, json.loads(body)["error"]) == (503, "too many clients are connected; try again in a moment.")
-    server.stop()
+def test_a_new_connection_takes_the_place_of_an_idle_one():
+    with Running(make_service(Limits(connections=2))) as server, server.connect() as first, server.connect() as second:
+        for connection in (first, second):
+            connection.sendall(b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(12) == b"HTTP/1.1 200"
+        for _ in range(20):
+            assert server.links(node="anna")[0] == 200
+        assert b"" in (first.recv(10**5), first.recv(10**5))
 
 
-def test_a_connection_that_has_ended_makes_room():
-    server = Running(make_service(Limits(connections=1)))
-    for _ in range(20):
-        answers = iter(lambda: server.links(node="anna")[0], 200)  # the place is free as soon as the thread has ended
-        assert all(status == 503 for status in answers)
-    server.stop()
+def test_a_connection_beyond_the_limit_is_refused_if_all_others_are_busy():
+    with Running(make_service(Limits(connections=1))) as server, server.connect() as first:
+        first.sendall(b"POST /links HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n")
+        assert first.recv(12) == b"HTTP/1.1 100"
+        status, answer = server.links(node="anna")
+    assert (status, answer["error"]) == (503, "too many clients are connected; try again in a moment.")
 
 
 # ---- stop ----
@@ -508,26 +511,25 @@ class SlowTokenizer(fs.Tokenizer):
 
 
 def test_a_stop_finishes_requests_under_way_and_closes_idle_connections():
-    network = make_network()
-    metric = fs.Metric.identity(5, vocabulary=WORDS)
-    server = Running(LinkService(metric, network, SlowTokenizer()))
+    service = LinkService(fs.Metric.identity(5, vocabulary=WORDS), make_network(), SlowTokenizer())
     got = []
-    asking = threading.Thread(target=lambda: got.append(server.request("POST", "/links", '{"text": "apple"}')))
-    with server.connect() as idle:
-        idle.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert answer_of(idle)[0] == 200
-        asking.start()
-        assert SlowTokenizer.entered.wait(60)
+    with Running(service) as server, server.connect() as idle:
+        asking = threading.Thread(target=lambda: got.append(server.request("POST", "/links", '{"text": "apple"}')))
         stopping = threading.Thread(target=server.stop)
-        stopping.start()
-        assert idle.recv(10) == b""
-        with pytest.raises(OSError):  # noqa: PT011 - refused or reset
-            server.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert stopping.is_alive()
-        SlowTokenizer.leave.set()
-        stopping.join(60)
-        asking.join(60)
-    assert not stopping.is_alive()
+        try:
+            idle.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert answer_of(idle)[0] == 200
+            asking.start()
+            assert SlowTokenizer.entered.wait(60)
+            stopping.start()
+            assert idle.recv(10) == b""
+            with pytest.raises(OSError):  # noqa: PT011 - refused or reset
+                server.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert stopping.is_alive()
+        finally:
+            SlowTokenizer.leave.set()
+            asking.join()
+            stopping.join()
     status, headers, body = got[0]
     assert (status, headers["Connection"]) == (200, "close")
     assert len(json.loads(body)["links"]) == 4

@@ -13,9 +13,8 @@ NAMES = "[...document.querySelectorAll('#links b')].map(b => b.textContent)"
 
 @pytest.fixture(scope="module")
 def url():
-    server = Running(make_service())
-    yield server.server.url
-    server.stop()
+    with Running(make_service()) as server:
+        yield server.server.url
 
 
 @pytest.fixture(scope="module")

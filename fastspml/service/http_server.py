@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 JSON = "application/json"
 MAX_LINE = 2**16  # bytes of a request line, as `http.client` allows for each header
 LINGER_S, LINGER_BYTES = 1.0, 2**23  # how long, and how much, a client may still send after a refusal
+PLACE_S = 1.0  # how long a connection waits for a place among those that are answered
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 SENTENCES = {  # what the parser of the standard library refuses
@@ -85,6 +86,13 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             if isinstance(error, TimeoutError) and not self._is_sending:  # otherwise the client has gone
                 self._refuse(RequestError(408, f"the request did not arrive within {limits.request_s:g} seconds."))
+
+    def end_input(self) -> None:
+        """Let a connection that waits for a request end; requests that have arrived are still read."""
+        try:
+            self.connection.shutdown(socket.SHUT_RD)
+        except OSError:  # the client has gone
+            self.close_connection = True
 
     def finish(self) -> None:
         """Close the connection; what a client does not take is dropped."""
@@ -242,7 +250,7 @@ class LinkServer(ThreadingHTTPServer):
         self.is_stopping = False
         self._host = host
         self._lock = threading.Lock()
-        self._waiting: set[Handler] = set()  # between two requests
+        self._waiting: dict[Handler, None] = {}  # between two requests, longest first
         self._free = threading.Semaphore(service.limits.connections)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -276,20 +284,24 @@ class LinkServer(ThreadingHTTPServer):
         with self._lock:
             if self.is_stopping:
                 return False
-            self._waiting.add(handler)
+            self._waiting[handler] = None
         try:
             return bool(handler.rfile.peek(1))  # type: ignore[attr-defined]
         except TimeoutError:
             return False
         finally:
             with self._lock:
-                self._waiting.discard(handler)
+                self._waiting.pop(handler, None)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a connection in a thread of its own, or refuse it if there are too many."""
+        """Answer a connection in a thread of its own. If there are too many, the longest idle one makes room."""
         if not self._free.acquire(blocking=False):
-            self._refuse_connection(request)
-            return
+            with self._lock:
+                for handler in list(self._waiting)[:1]:
+                    handler.end_input()
+            if not self._free.acquire(timeout=PLACE_S):
+                self._refuse_connection(request)
+                return
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread could be started
@@ -309,6 +321,8 @@ class LinkServer(ThreadingHTTPServer):
         try:
             request.settimeout(LINGER_S)
             request.sendall(f"{head}Retry-After: 1\r\nConnection: close\r\n\r\n{body}".encode())
+            request.setblocking(False)
+            request.recv(2**16)  # unread bytes would reset the connection
         except OSError:
             pass
         self.shutdown_request(request)
@@ -323,10 +337,7 @@ class LinkServer(ThreadingHTTPServer):
         with self._lock:
             self.is_stopping = True
             for handler in self._waiting:
-                try:
-                    handler.connection.shutdown(socket.SHUT_RD)
-                except OSError:  # the client has gone
-                    continue
+                handler.end_input()
         self.server_close()
 
 
