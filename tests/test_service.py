@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -266,6 +267,9 @@ def test_the_page_needs_no_other_server(running):
     assert "default-src 'none'" in headers["Content-Security-Policy"]
     status, headers, nothing = running.request("HEAD", "/")
     assert (status, int(headers["Content-Length"]), nothing) == (200, len(page), b"")
+    with running.connect() as connection:
+        connection.sendall(b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert b"".join(iter(lambda: connection.recv(2**16), b"")).endswith(b"\r\n\r\n")
 
 
 def check_schema(value, schema, schemas):
@@ -398,6 +402,17 @@ def test_a_body_that_ends_early_is_refused(running):
         status, _, body = answer_of(connection)
     assert status == 400
     assert "ended after 2 of 10 bytes" in json.loads(body)["error"]
+
+
+def test_a_client_may_finish_sending_what_was_refused(running):
+    with running.connect() as connection:
+        connection.sendall(b"POST /links HTTP/1.1\r\n" + HOST + b"Content-Length: 300000\r\n\r\n")
+        assert answer_of(connection)[0] == 413
+        for _ in range(3):  # after a reset, a later send fails
+            time.sleep(0.05)
+            connection.sendall(100000 * b"a")
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(10) == b""
 
 
 def damaged(rng):

@@ -188,9 +188,8 @@ class LinkService:
         unknown = [name for name in value if name not in self._column_of and name not in skipped]
         if len(known) > self.limits.features:
             raise RequestError(400, f"{len(known)} known features came, at most {self.limits.features} are read.")
-        columns = sorted(known)
         row = sparse.csr_array(
-            (np.array([known[column] for column in columns], dtype=np.float64), columns, [0, len(columns)]),
+            (np.array(list(known.values()), dtype=np.float64), list(known), [0, len(known)]),
             shape=(1, self.metric.n_features),
         )
         try:
