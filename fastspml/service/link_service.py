@@ -17,7 +17,7 @@ from fastspml.ranking.index import LinkIndex
 from fastspml.ranking.link_table import Link
 from fastspml.ranking.measures import check_network, metric_of
 from fastspml.ranking.prediction import predict_links
-from fastspml.tokens import STOP_WORDS, Tokenizer
+from fastspml.tokens import Tokenizer
 
 SOURCES = ("text", "counts", "node")  # a request has exactly one of them
 OPTIONS = ("k", "reasons")
@@ -184,8 +184,9 @@ class LinkService:
             raise RequestError(400, f"counts must be an object of features and numbers, got {_kind(value)}.")
         counts = {name: _count(name, number) for name, number in value.items()}
         known = {self._column_of[name]: number for name, number in counts.items() if name in self._column_of}
-        skipped = STOP_WORDS if source == "text" and self.tokenizer.stop_words else ()
-        unknown = [name for name in value if name not in self._column_of and name not in skipped]
+        unknown = [name for name in value if name not in self._column_of]
+        if source == "text":
+            unknown = [word for word in unknown if not self.tokenizer.leaves_out(word)]
         if len(known) > self.limits.features:
             raise RequestError(400, f"{len(known)} known features came, at most {self.limits.features} are read.")
         row = sparse.csr_array(

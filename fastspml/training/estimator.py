@@ -19,9 +19,10 @@ from fastspml.ranking.calibration import Calibration
 from fastspml.ranking.link_table import LinkTable
 from fastspml.ranking.prediction import predict_links
 from fastspml.ranking.scores import link_scores
+from fastspml.tokens import Tokenizer
 from fastspml.training.algorithm import Algorithm
 from fastspml.training.calibrating import calibrate
-from fastspml.training.continuing import check_continues, grown_networks, same_networks, take_in
+from fastspml.training.continuing import check_continues, common_tokenizer, grown_networks, same_networks, take_in
 from fastspml.training.loop import train
 from fastspml.training.objective import mean_hinge
 from fastspml.training.problem import (
@@ -168,6 +169,7 @@ class Estimator(Parameters, ABC):
         self.task_names_ = [network.name for network in networks]
         self.vocabulary_ = networks[0].vocabulary
         self.network_weighting_ = networks[0].weighting
+        self.tokenizer_: Tokenizer | None = common_tokenizer(networks)
         self.state_ = self._new_state(prepared)
         return self.run(prepared, iterations, progress, runner)
 
