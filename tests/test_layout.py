@@ -23,7 +23,7 @@ LAYERS = [
     {"io"},
     {"ranking"},
     {"training"},
-    {"selection", "baselines", "datasets"},
+    {"selection", "baselines", "datasets", "sklearn"},
     {"cluster"},
     {"runs"},
     {"report", "service"},
