@@ -9,6 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import check_positive_integer
+from fastspml.notebook import html_table
+
+SHOWN_FEATURES = 10  # in notebooks
 
 
 class Explained(ABC):
@@ -32,6 +35,10 @@ class Explained(ABC):
     @abstractmethod
     def submatrix(self, features: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Return the entries M_fg of all features f and others g."""
+
+    def _repr_html_(self) -> str:
+        """Return the features with the largest weights as a table for notebooks."""
+        return html_table(repr(self), self.top_features(SHOWN_FEATURES).tolist(), ["feature", "weight"])
 
     def top_features(self, k: int = 20) -> np.recarray:
         """Return the k features with the largest weights, largest first.
