@@ -91,7 +91,7 @@ def test_a_bar_shows_how_far_a_new_task_is(capsys):
     model.add_task(make_network(2), 50, progress="bar")
     err = capsys.readouterr().err
     assert "task task 2" in err
-    assert "70/70" in err
+    assert "50/50" in err
 
 
 def test_other_words_for_progress_are_refused():
