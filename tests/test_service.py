@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 
 import fastspml as fs
+from bench.service import hold, send_malformed
 from fastspml.service.http_server import LinkServer
 from fastspml.service.link_service import Limits, LinkService, RequestError
 
@@ -415,39 +415,11 @@ def test_a_client_may_finish_sending_what_was_refused(running):
         assert connection.recv(10) == b""
 
 
-def damaged(rng):
-    """Return a request with random damage."""
-    kind = rng.randrange(4)
-    if kind == 0:  # no HTTP at all
-        return bytes(rng.randrange(256) for _ in range(rng.randrange(1, 200))).replace(b"\n", b"") + b"\r\n\r\n"
-    values = [None, True, -1, 1e308, "x" * rng.randrange(9), [], {}, [[]], {"apple": None}, {"apple": [1]}, 10**30]
-    fields = rng.sample(["k", "reasons", "task", "", "\u0000"], 2)
-    body = json.dumps({field: rng.choice(values) for field in (rng.choice(["text", "counts", "node"]), *fields)})
-    if kind == 1:  # JSON with bytes changed
-        changed = bytearray(body.encode())
-        for _ in range(3):
-            changed[rng.randrange(len(changed))] = rng.choice(b'{}[]":,\x00\xff\\u9eE')
-        body = changed.decode("latin-1")
-    head = [b"POST /links HTTP/1.1", b"Host: localhost", b"Content-Length: %d" % len(body.encode("latin-1"))]
-    if kind == 2:  # a header with bytes changed
-        place = rng.randrange(3)
-        line = bytearray(head[place])
-        line[rng.randrange(len(line))] = rng.choice(b"\x00\t :\xff/9")
-        head[place] = bytes(line)
-    return b"\r\n".join([*head, b"", body.encode("latin-1")])
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_random_damage_is_answered_with_a_sentence(running, caplog, seed):
-    rng = random.Random(seed)
-    for _ in range(100):
-        sent = damaged(rng)
-        with running.connect() as connection:
-            connection.sendall(sent)
-            connection.shutdown(socket.SHUT_WR)
-            status, _, body = answer_of(connection)
-        answer = json.loads(body)
-        assert (status == 200 and "links" in answer) or (400 <= status < 500 and len(answer["error"]) > 20), sent
+    counts = send_malformed(running.port, 100, seed)
+    assert sum(counts.values()) == 100
+    assert counts["400"] > 50
     assert caplog.records == []  # a failure of the service would be logged
     assert running.links(node="anna")[0] == 200
 
@@ -459,6 +431,12 @@ def test_a_failure_of_the_service_is_logged_and_not_shown(caplog):
         status, answer = server.links(text="apple")
     assert (status, answer) == (500, {"error": "the service failed on this request; its log has the reason."})
     assert "Traceback" in caplog.text
+
+
+def test_the_load_test_counts_every_answer(running):
+    got = hold(running.port, [b'{"node": "anna"}', b'{"text": "apple"}'], rate=400, seconds=0.2)
+    assert got["n"] == 80
+    assert 0 < got["p50_ms"] <= got["p99_ms"]
 
 
 # ---- limits of time and connections ----

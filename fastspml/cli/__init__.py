@@ -31,6 +31,7 @@ COMMANDS = {
     "runs": "list runs: state, progress, AUC, time left",
     "select": "choose parameters by cross-validation, and train with the best",
     "evaluate": "measure how well the links of a run's hidden nodes are predicted",
+    "calibrate": "learn probabilities of links, for predict and serve",
     "predict": "predict the links of unseen nodes",
     "explain": "show the words that matter, or what two nodes share",
     "serve": "answer requests for links over HTTP, with a page to try it",
