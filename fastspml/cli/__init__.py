@@ -37,6 +37,7 @@ COMMANDS = {
     "serve": "answer requests for links over HTTP, with a page to try it",
     "report": "write a page on a run: how well it predicts, what it learned",
     "warm-up": "compile all kernels, so that later commands start at once",
+    "completion": "print a script that completes commands in bash or zsh",
 }
 MODULES = {"import": "import_networks", "warm-up": "warm_up"}  # import is a keyword of Python
 

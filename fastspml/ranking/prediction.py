@@ -14,7 +14,7 @@ from fastspml.ranking.calibration import Calibration
 from fastspml.ranking.index import LinkIndex
 from fastspml.ranking.link_table import LinkTable, Reason
 from fastspml.ranking.measures import check_network, metric_of
-from fastspml.sparse.mapped import rows_between, take_rows
+from fastspml.sparse.mapped import take_rows
 
 
 def predict_links(
@@ -137,7 +137,13 @@ def _reasons(
     """Return the pairs of features that add most to the similarity of each link."""
     result = []
     for row, other in zip(of_row.tolist(), candidate.tolist(), strict=True):
-        pairs = metric.explain_row_pairs(rows_between(rows, row, row + 1), rows_between(others, other, other + 1), n)
-        shared = zip(pairs.feature_x.tolist(), pairs.feature_y.tolist(), pairs.shared.tolist(), strict=True)
+        pairs = metric.largest_pairs(*_entries(rows, row), *_entries(others, other), n)
+        shared = zip(*(column.tolist() for column in pairs), strict=True)
         result.append(tuple(Reason(*pair) for pair in shared if pair[2] > 0.0))
     return result
+
+
+def _entries(rows: sparse.csr_array, row: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the features of a row and their values, without a copy."""
+    span = slice(int(rows.indptr[row]), int(rows.indptr[row + 1]))
+    return rows.indices[span], rows.data[span]
