@@ -21,6 +21,7 @@ ANSWERS = {
     "nearest_neighbours": "Same distances as LinkIndex: True",
     "new_package": "timidity",
     "own_csv": "AUC of the five:",
+    "serving": "exit code of the service: 0",
     "several_sections": "mean AUC   alone  pooled  together",
     "vector_search": "Share of the exact ten that were found: ",
     "two_threads": "16 shards on one and on two threads give the same bits: True",

@@ -115,7 +115,7 @@ def test_compilation_is_logged_once_and_only_if_it_happens(caplog):
     assert [record.message.split(",")[0] for record in caplog.records] == ["compiling kernels"]
 
 
-def test_nothing_is_shown_unless_it_is_asked_for():
+def test_a_fit_is_silent_by_default():
     program = (
         "import fastspml as fs; fs.SPML(n_iters=5).fit(fs.synthetic_networks(n_tasks=1, n_nodes=30, n_features=20, "
         "words_per_node=4, links_per_node=2))"

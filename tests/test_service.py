@@ -189,6 +189,17 @@ def test_a_model_without_names_of_features_answers_for_nodes_only():
             service.answer(request)
 
 
+@pytest.mark.parametrize("vocabulary", [WORDS, None])
+def test_a_service_warms_up_with_every_kind_of_request(monkeypatch, vocabulary):
+    service = make_service(vocabulary=vocabulary)
+    seen = []
+    monkeypatch.setattr(service, "answer", lambda request: seen.append(request))
+    service.warm_up()
+    assert seen == [{"node": "anna"}, *([{"counts": {"apple": 1}}] if vocabulary else [])]
+    monkeypatch.undo()
+    service.warm_up()
+
+
 def test_a_client_keeps_its_connection(running):
     client = http.client.HTTPConnection("127.0.0.1", running.port, timeout=30)
     client.connect()

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
     network = networks[task_position(options.task, [network.name for network in networks])]
     service = LinkService(model, network, k=options.k)
     server = LinkServer(service, options.host, options.port)
-    service.answer({"node": service.network.nodes[0].item()})  # compiles the search, so that no client waits for it
+    service.warm_up()
     say(f"serving {count(network.n_nodes, 'node')} of {printable(network.name)} on {server.url} (Ctrl-C stops)")
     signal_name = serve_until_signal(server)
     say(f"stopped by {signal_name}")

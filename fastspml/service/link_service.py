@@ -125,6 +125,12 @@ class LinkService:
         """Whether texts and counts can be answered; without a vocabulary, only nodes of the network can."""
         return bool(self._column_of)
 
+    def warm_up(self) -> None:
+        """Answer a request of each kind, so that kernels are compiled before the first client comes."""
+        self.answer({"node": self.network.nodes[0].item()})
+        for name in list(self._column_of)[:1]:
+            self.answer({"counts": {name: 1}})
+
     def answer(self, request: Any) -> dict[str, Any]:
         """Return the predicted links of a node, as plain values for JSON.
 
