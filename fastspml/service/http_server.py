@@ -295,18 +295,26 @@ class LinkServer(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer a connection in a thread of its own. If there are too many, the longest idle one makes room."""
-        if not self._free.acquire(blocking=False):
-            with self._lock:
-                for handler in list(self._waiting)[:1]:
-                    handler.end_input()
-            if not self._free.acquire(timeout=PLACE_S):
-                self._refuse_connection(request)
-                return
+        if not self._take_place():
+            self._refuse_connection(request)
+            return
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread could be started
             self._free.release()
             raise
+
+    def _take_place(self) -> bool:
+        """Take one of the places of connections, from an idle one if need be; return False if all are busy."""
+        deadline = time.monotonic() + PLACE_S
+        has_place = self._free.acquire(blocking=False)
+        while not has_place and time.monotonic() < deadline:
+            with self._lock:
+                for handler in list(self._waiting)[:1]:
+                    del self._waiting[handler]
+                    handler.end_input()
+            has_place = self._free.acquire(timeout=PLACE_S / 20)
+        return has_place
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer a connection, and let another one have its place."""
