@@ -41,18 +41,20 @@ _HOMES = {
     "Selection": "selection",
 }
 _MODULES = {"baselines": "baselines", "datasets": "datasets", "distributed": "cluster"}
+_OPTIONAL = {"sklearn": "sklearn"}  # modules that cannot be imported without an optional package
 
 __all__ = ["__version__", *_HOMES, *_MODULES]
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_OPTIONAL])
 
 
 if TYPE_CHECKING:
     from fastspml import baselines as baselines
     from fastspml import cluster as _cluster
     from fastspml import datasets as datasets
+    from fastspml import sklearn as sklearn
     from fastspml.frames import networks_from_frames as networks_from_frames
     from fastspml.io import read_networks as read_networks
     from fastspml.io import write_networks as write_networks
@@ -89,8 +91,8 @@ else:
     def __getattr__(name: str) -> Any:
         if name in _HOMES:
             value = getattr(import_module(f"fastspml.{_HOMES[name]}"), name)
-        elif name in _MODULES:
-            value = import_module(f"fastspml.{_MODULES[name]}")
+        elif name in _MODULES or name in _OPTIONAL:
+            value = import_module(f"fastspml.{(_MODULES | _OPTIONAL)[name]}")
         else:
             raise AttributeError(f"module 'fastspml' has no attribute {name!r}")
         globals()[name] = value

@@ -92,6 +92,10 @@ class Tokenizer:
         """Return the words of a text in lower case, in order, stop words included."""
         return words_of(text)
 
+    def leaves_out(self, word: str) -> bool:
+        """Tell whether a word, in lower case, is in no vocabulary because it is a stop word."""
+        return self.stop_words and word in STOP_WORDS
+
     def count(self, texts: Iterable[str], vocabulary: Sequence[str] | np.ndarray) -> sparse.csr_array:
         """Count the words of texts over a known vocabulary; other words are left out.
 

@@ -193,3 +193,53 @@ def test_convert_refuses_a_format_that_it_does_not_write(capsys, tmp_path):
     code, out, _ = run(capsys, "convert", "one.h5", tmp_path / "a.h5")
     assert code == 0
     assert ": 1 task, " in out
+
+
+def texts_file(capsys, folder, keep_stop_words=False):
+    """Import documents and train on them; return the run."""
+    lines = ["id,text", "a,red apples and pears", "b,green apples and pears", "c,red cars", "d,green cars"]
+    (folder / "docs.csv").write_text("\n".join(lines) + "\n")
+    (folder / "links.txt").write_text("a b\nc d\nb a\n")
+    flags = ["--keep-stop-words"] if keep_stop_words else []
+    command = ["import", "text", "docs.csv", "links.txt", "-o", "texts.h5", "--min-df", "1", "--max-df", "1"]
+    assert main([*(str(folder / part) if "." in part else part for part in command), *flags]) == 0
+    files = ["--networks", str(folder / "texts.h5"), "-o", str(folder / "texts")]
+    assert main(["train", *files, "--n-iters", "50", "--test-size", "0"]) == 0
+    capsys.readouterr()
+    return folder / "texts"
+
+
+@pytest.mark.parametrize("keep_stop_words", [False, True])
+def test_a_model_of_texts_predicts_from_texts_by_its_own_tokenizer(capsys, tmp_path, keep_stop_words):
+    run_folder = texts_file(capsys, tmp_path, keep_stop_words)
+    assert fs.load_model(run_folder / "model.h5").tokenizer_ == fs.Tokenizer(not keep_stop_words, 1, 1.0)
+    (tmp_path / "new.jsonl").write_text('{"id": "new", "text": "The red car, and apples: a zebra"}\n')
+    code, out, err = run(capsys, "predict", run_folder, tmp_path / "new.jsonl", "-k", 1)
+    assert code == 0
+    assert rows_of(out)[0]["node"] == "new"
+    left_out = {False: "2 words that", True: "3 words that"}[keep_stop_words]  # car, zebra; the
+    assert left_out in err
+
+
+def test_explain_takes_a_new_text(capsys, tmp_path):
+    run_folder = texts_file(capsys, tmp_path)
+    (tmp_path / "new.jsonl").write_text('{"node": "new", "text": "red, RED apples"}\n')
+    code, out, _ = run(capsys, "explain", run_folder, "new", "a", "--new", tmp_path / "new.jsonl", "--json")
+    assert code == 0
+    words = {row["feature"]: row for row in json.loads(out)["words"]}
+    assert set(words) == {"red", "apples", "pears"}
+
+
+def test_counts_are_weighted_like_the_nodes_of_a_weighted_network(capsys, tmp_path):
+    network = make_file(tmp_path / "plain.h5", ["only"])[0]
+    weighted = fs.Weighting("tfidf").fit_transform(network)
+    fs.write_networks(tmp_path / "weighted.h5", weighted)
+    metric = fs.Metric.identity(50, vocabulary=VOCABULARY, weighting=weighted.weighting)
+    fs.save_model(tmp_path / "metric.h5", metric)
+    counts = network.features[[7]].toarray()[0]
+    words = {VOCABULARY[f]: float(counts[f]) for f in counts.nonzero()[0]}
+    (tmp_path / "new.jsonl").write_text(json.dumps({"id": "new", "words": words}) + "\n")
+    files = [tmp_path / "metric.h5", tmp_path / "new.jsonl", "--networks", tmp_path / "weighted.h5"]
+    row = rows_of(run(capsys, "predict", *files, "-k", 1)[1])[0]
+    assert row["neighbour"] == "only7"
+    assert float(row["distance"]) == pytest.approx(0.0, abs=1e-6)

@@ -15,7 +15,7 @@ import fastspml
 ROOT = Path(fastspml.__file__).parent
 # A file imports from its own layer and from those above it in this list.
 LAYERS = [
-    {"checks", "machine", "parameters"},
+    {"checks", "machine", "notebook", "parameters"},
     {"sparse"},
     {"kernels"},
     {"labels", "links", "tokens"},
@@ -23,10 +23,10 @@ LAYERS = [
     {"io"},
     {"ranking"},
     {"training"},
-    {"selection", "baselines", "datasets"},
+    {"selection", "baselines", "datasets", "sklearn"},
     {"cluster"},
     {"runs"},
-    {"report"},
+    {"report", "service"},
     {"cli"},
     {"examples"},
 ]

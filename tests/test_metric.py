@@ -389,3 +389,15 @@ def test_the_tolerance_of_a_full_metric_grows_with_its_eigenvalues():
 
 def test_a_negative_rest_is_not_psd():
     assert not FullMetric(np.eye(2), np.array([0, 1]), 3, -1e-3).is_psd
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 100])
+def test_the_first_pairs_are_those_of_the_whole_list_also_among_ties(k):
+    rng = np.random.default_rng(0)
+    factors = rng.integers(-1, 2, size=(12, 2)).astype(float)
+    metric = fs.Metric.factored(rng.integers(0, 2, 12), factors, vocabulary=[f"w{f}" for f in range(12)])
+    x, y = rng.integers(0, 3, (2, 12))
+    everything = metric.explain_pairs(x, y, None).tolist()
+    assert len({pair[2] for pair in everything}) < len(everything)
+    assert metric.explain_pairs(x, y, k).tolist() == everything[:k]
+    assert all(shared != 0.0 for _, _, shared in everything)

@@ -659,8 +659,8 @@ def test_counts_of_json_lines(tmp_path, key):
 
 
 def test_counts_of_texts_in_json_lines(tmp_path):
-    path = write(tmp_path / "new.jsonl", '{"id": 7, "text": "Chess, chess and go"}\n{"id": "b", "text": ""}\n')
-    names, counts, n_unknown = read_counts(path, VOCABULARY)
+    path = write(tmp_path / "new.jsonl", '{"id": 7, "text": "Chess, chess and go, golf"}\n{"id": "b", "text": ""}\n')
+    names, counts, n_unknown = read_counts(path, VOCABULARY)  # "and" is a stop word, golf is unknown
     assert (names, counts.toarray().tolist(), n_unknown) == (["7", "b"], [[2, 1], [0, 0]], 1)
 
 

@@ -31,10 +31,13 @@ COMMANDS = {
     "runs": "list runs: state, progress, AUC, time left",
     "select": "choose parameters by cross-validation, and train with the best",
     "evaluate": "measure how well the links of a run's hidden nodes are predicted",
+    "calibrate": "learn probabilities of links, for predict and serve",
     "predict": "predict the links of unseen nodes",
     "explain": "show the words that matter, or what two nodes share",
+    "serve": "answer requests for links over HTTP, with a page to try it",
     "report": "write a page on a run: how well it predicts, what it learned",
     "warm-up": "compile all kernels, so that later commands start at once",
+    "completion": "print a script that completes commands in bash or zsh",
 }
 MODULES = {"import": "import_networks", "warm-up": "warm_up"}  # import is a keyword of Python
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fastspml.cli.output import count, say
 
-HELP = "a file of networks, or word counts as JSON lines or lines of `name word:count ...`"
+HELP = "a file of networks, texts or word counts as JSON lines, or lines of `name word:count ...`"
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,18 @@ def read_new_nodes(path: str, model: Any) -> list[NewNodes]:
     """
     from fastspml.ranking.measures import metric_of
 
-    vocabulary = metric_of(model).vocabulary
+    metric = metric_of(model)
+    vocabulary = metric.vocabulary
     if Path(path).suffix in (".h5", ".h5ad", ".hdf5"):
         return _of_networks(path, vocabulary)
     from fastspml.io.readers.counts import read_counts
 
     if vocabulary is None:
         raise ValueError("the model has no vocabulary to match words with; give a file of networks instead.")
-    names, rows, n_unknown = read_counts(path, vocabulary)
+    names, rows, n_unknown = read_counts(path, vocabulary, getattr(model, "tokenizer_", None))
     _say_unknown(n_unknown)
+    if metric.weighting is not None and not metric.takes_counts:  # the nodes of the network are weighted, too
+        rows = metric.weighting.transform(rows)
     return [NewNodes(names, rows)]
 
 

@@ -1,5 +1,5 @@
-"""Predict links of unseen nodes: the nodes nearest to each under the learned metric, as CSV or JSON lines. A node that
-is in the network already is not predicted to link to itself."""
+"""Predict links of unseen nodes: the nodes nearest to each under the learned metric, as CSV or JSON lines, with
+probabilities after fastspml calibrate. A node that is in the network already is not predicted to link to itself."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ echo 'mytool  package:2 manager terminal:3' > new.txt
 fastspml predict runs/example new.txt --task admin -k 5
 fastspml predict runs/example new.txt --task all --json -o links.jsonl"""
 
-FIELDS = ["node", "task", "rank", "neighbour"]  # then distance or similarity, whichever the model ranks by
-TASK_FIT = "task_fit"
+# Then distance or similarity, whichever the model ranks by; the probability, if the model is calibrated; TASK_FIT.
+FIELDS = ["node", "task", "rank", "neighbour"]
+TASK_FIT, PROBABILITY = "task_fit", "probability"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +63,8 @@ def run(options: argparse.Namespace) -> None:
             for record in records:
                 file.write(json.dumps(record) + "\n")
             return
-        fields = [*FIELDS, metric_of(model).score, *([TASK_FIT] if options.task == "all" else [])]
+        more = ([PROBABILITY] if _calibrations(model) else []) + ([TASK_FIT] if options.task == "all" else [])
+        fields = [*FIELDS, metric_of(model).score, *more]
         writer = csv.DictWriter(file, fields)
         writer.writeheader()
         for record in records:
@@ -79,7 +81,7 @@ def _predictions(
 
     names = [network.name for network in networks]
     tasks = list(range(len(names))) if options.task == "all" else [task_position(options.task, names, ", or all")]
-    score = metric_of(model).score
+    score, calibrations = metric_of(model).score, _calibrations(model)
     found = []
     for group in groups:
         fits = rank_tasks(model, networks, group.rows) if options.task == "all" else None
@@ -92,9 +94,17 @@ def _predictions(
                 for q in tasks if fits is None else sorted(tasks, key=lambda q: -fits[r, q]):
                     for rank, (neighbour, value) in enumerate(near[q][r], 1):
                         record = {"node": name, "task": names[q], "rank": rank, "neighbour": neighbour, score: value}
+                        if names[q] in calibrations:
+                            of_score = calibrations[names[q]].probability(value if score == "similarity" else -value)
+                            record[PROBABILITY] = float(of_score)
                         yield record if fits is None else record | {TASK_FIT: float(fits[r, q])}
 
     return records()
+
+
+def _calibrations(model: Any) -> dict[str, Any]:
+    """Return the calibrations of a model by task; none if it is not calibrated."""
+    return getattr(model, "calibrations_", {})
 
 
 def _nearest(

@@ -8,5 +8,7 @@ Run one with ``python -m fastspml.examples.NAME``:
 - `watch_training`: how do I watch training, and stop it early?
 - `larger_than_memory`: how do I train on a network that does not fit into memory?
 - `nearest_neighbours`: how do I use a learned metric in a scikit-learn pipeline?
+- `serving`: how do I serve predictions to other programs?
+- `vector_search`: how do I search learned embeddings with FAISS or hnswlib?
 - `two_threads`: how do I train on all cores, and get the same result on any number of them?
 """

@@ -1,7 +1,8 @@
-"""Elements that files of networks and of models share: format, lists, names, dense blocks and weightings."""
+"""Elements that files of networks and models share: format, lists, names, dense blocks, weightings and tokenisers."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from fastspml.io.reading import Reader
 from fastspml.io.writing import Writer, set_text
 from fastspml.network import Network
 from fastspml.sparse.csr import block_bounds, widths_of_bounds
+from fastspml.tokens import Tokenizer
 from fastspml.weighting import Weighting
 
 FORMAT_VERSION = 1
@@ -188,3 +190,18 @@ def read_weighting(file: Reader, parent: Any, name: str) -> Weighting:
     if weighting.idf_ is not None and not (np.isfinite(weighting.idf_) & (weighting.idf_ >= 0)).all():
         file.refuse(f"{name} of {file.name} has weights of words that are negative or not finite; the file is damaged.")
     return weighting
+
+
+def write_tokenizer(file: Writer, parent: Any, name: str, tokenizer: Tokenizer) -> None:
+    """Write the settings of a tokeniser, as JSON."""
+    file.text(parent, name, json.dumps(tokenizer.settings()))
+
+
+def read_tokenizer(file: Reader, parent: Any, name: str) -> Tokenizer:
+    """Read what `write_tokenizer` wrote."""
+    with file.checking(name):
+        try:
+            settings = json.loads(file.text(parent, name))
+        except RecursionError:
+            raise ValueError("it is nested too deeply.") from None
+        return Tokenizer.from_settings(settings)

@@ -6,7 +6,8 @@ A file holds an AnnData-shaped group for each network, ``networks/000`` and so o
     obsp/links    links, CSR
     obs, var      names of nodes and of features, if there are any
     uns           name; weighting, if the features are weighted; positions, for unnamed nodes of a larger network;
-                  dense_blocks, if the last columns of X are dense: the first column of each, and the number of columns
+                  dense_blocks, if the last columns of X are dense: the first column of each, and the number of columns;
+                  tokenizer, if the features are words of texts: how they were counted, as JSON
 
 Functions that write take (file, parent, name, value), those that read take (file, parent, name).
 """
@@ -31,11 +32,13 @@ from fastspml.io.elements import (
     read_if_there,
     read_list,
     read_names,
+    read_tokenizer,
     read_weighting,
     write_dense_blocks,
     write_format,
     write_list,
     write_names,
+    write_tokenizer,
     write_weighting,
 )
 from fastspml.io.limits import ROW_BYTES, conversion_bytes, csr_bytes
@@ -215,6 +218,8 @@ def _write_network(file: Writer, parent: Any, name: str, network: Network) -> No
         file.shared(group, "var", network.vocabulary, write_names)
     if network.weighting is not None:
         file.shared(rest, "weighting", network.weighting, write_weighting)
+    if network.tokenizer is not None:
+        file.shared(rest, "tokenizer", network.tokenizer, write_tokenizer)
 
 
 def _read_network(file: Reader, parent: Any, name: str) -> Network:
@@ -232,7 +237,8 @@ def _read_network(file: Reader, parent: Any, name: str) -> Network:
     if weighting is not None and weighting.dense_blocks_ != network.dense_blocks:
         file.refuse(f"the weighting of {file.name} has other dense blocks than its features; it is damaged.")
     network = _with_links(file, group, "obsp/links", network)
-    return network.replace(name=file.text(group, "uns/name"), weighting=weighting)
+    tokenizer = read_if_there(file, group, "uns/tokenizer", read_tokenizer)
+    return network.replace(name=file.text(group, "uns/name"), weighting=weighting, tokenizer=tokenizer)
 
 
 def _read_anndata(file: Reader, name: str) -> list[Network]:

@@ -9,6 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import check_positive_integer
+from fastspml.notebook import html_table
+
+SHOWN_FEATURES = 10  # in notebooks
 
 
 class Explained(ABC):
@@ -32,6 +35,10 @@ class Explained(ABC):
     @abstractmethod
     def submatrix(self, features: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Return the entries M_fg of all features f and others g."""
+
+    def _repr_html_(self) -> str:
+        """Return the features with the largest weights as a table for notebooks."""
+        return html_table(repr(self), self.top_features(SHOWN_FEATURES).tolist(), ["feature", "weight"])
 
     def top_features(self, k: int = 20) -> np.recarray:
         """Return the k features with the largest weights, largest first.
@@ -126,13 +133,21 @@ class Explained(ABC):
 
     def explain_row_pairs(self, x: sparse.csr_array, y: sparse.csr_array, k: int | None = 20) -> np.recarray:
         """Return `explain_pairs` of two weighted rows."""
-        shared = 2.0 * x.data[:, None] * self.submatrix(x.indices, y.indices) * y.data[None, :]
-        of_x, of_y = np.nonzero(shared)
-        order = np.argsort(-shared[of_x, of_y], kind="stable")[:k]
-        of_x, of_y = of_x[order], of_y[order]
-        return make_records(
-            feature_x=self._names(x.indices[of_x]), feature_y=self._names(y.indices[of_y]), shared=shared[of_x, of_y]
-        )
+        names_x, names_y, shared = self.largest_pairs(x.indices, x.data, y.indices, y.data, k)
+        return make_records(feature_x=names_x, feature_y=names_y, shared=shared)
+
+    def largest_pairs(
+        self, x_features: np.ndarray, x_values: np.ndarray, y_features: np.ndarray, y_values: np.ndarray, k: int | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the columns of `explain_pairs` of two weighted rows, given by their features and values."""
+        shared = (2.0 * x_values[:, None] * self.submatrix(x_features, y_features) * y_values[None, :]).ravel()
+        pairs = np.flatnonzero(shared)
+        if k is not None and len(pairs) > k:  # no need to sort the others
+            least = np.partition(shared[pairs], len(pairs) - k)[len(pairs) - k]
+            pairs = pairs[shared[pairs] >= least]
+        pairs = pairs[np.argsort(-shared[pairs], kind="stable")[:k]]
+        of_x, of_y = np.divmod(pairs, max(1, len(y_features)))
+        return self._names(x_features[of_x]), self._names(y_features[of_y]), shared[pairs]
 
     def _names(self, features: np.ndarray) -> np.ndarray:
         return features if self.vocabulary is None else self.vocabulary[features]

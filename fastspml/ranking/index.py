@@ -157,6 +157,10 @@ class LinkIndex:
             is_hidden = excluded if is_hidden is None else is_hidden | excluded
         return segments.nearest(rows, int(k), is_hidden, lists, n_threads)
 
+    def rows(self) -> sparse.csr_array:
+        """Return the weighted rows of all nodes, by position."""
+        return self._state[0].rows()
+
     def is_blank(self, rows: sparse.csr_array) -> np.ndarray:
         """Tell which rows of `Metric.rows` have no feature that the metric knows, shape (n_rows,)."""
         return blank_rows(self._is_known, rows)

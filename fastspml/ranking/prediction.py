@@ -14,8 +14,7 @@ from fastspml.ranking.calibration import Calibration
 from fastspml.ranking.index import LinkIndex
 from fastspml.ranking.link_table import LinkTable, Reason
 from fastspml.ranking.measures import check_network, metric_of
-from fastspml.ranking.node_lists import NodeNames
-from fastspml.sparse.mapped import rows_between, take_rows
+from fastspml.sparse.mapped import take_rows
 
 
 def predict_links(
@@ -83,7 +82,7 @@ def predict_links(
         raise TypeError(f"calibration must be a Calibration or None, got {type(calibration).__name__}.")
     if index.n_nodes != network.n_nodes:
         raise ValueError(f"the index has {index.n_nodes} nodes, but {network.name!r} has {network.n_nodes}.")
-    rows, names, positions = _new_nodes(metric, network, new, index.node_names)
+    rows, names, positions = _new_nodes(metric, network, new, index)
     if network.n_nodes == 0 or len(names) == 0:
         found, values = np.full((len(names), 0), -1), np.zeros((len(names), 0))
     else:
@@ -98,16 +97,17 @@ def predict_links(
         candidate=network.nodes[candidate],
         score=score,
         probability=np.full(len(score), np.nan) if calibration is None else calibration.probability(score),
-        reasons=_reasons(metric, rows, metric.rows(network), of_row, candidate, int(reasons)) if reasons else None,
+        reasons=_reasons(metric, rows, index.rows(), of_row, candidate, int(reasons)) if reasons else None,
         blank_nodes=names[index.is_blank(rows)],
         are_named=isinstance(new, Network) or positions is not None,
     )
 
 
 def _new_nodes(
-    metric: Metric, network: Network, new: Any, known: NodeNames
+    metric: Metric, network: Network, new: Any, index: LinkIndex
 ) -> tuple[sparse.csr_array, np.ndarray, np.ndarray | None]:
     """Return the weighted rows of new nodes, their names, and their positions in the network, -1 if not in it."""
+    known = index.node_names
     if isinstance(new, Network):
         positions = np.full(new.n_nodes, -1)
         if new is network:
@@ -118,7 +118,7 @@ def _new_nodes(
     is_names = isinstance(new, str) or (isinstance(new, (list, tuple)) and new and all(isinstance(n, str) for n in new))
     if is_names or (isinstance(new, np.ndarray) and new.dtype.kind in "UT"):
         positions = known.positions(new, "new")
-        return take_rows(metric.rows(network), positions), network.nodes[positions], positions
+        return take_rows(index.rows(), positions), network.nodes[positions], positions
     rows = metric.rows(new, "new")
     return rows, np.arange(rows.shape[0]), None
 
@@ -141,7 +141,13 @@ def _reasons(
     """Return the pairs of features that add most to the similarity of each link."""
     result = []
     for row, other in zip(of_row.tolist(), candidate.tolist(), strict=True):
-        pairs = metric.explain_row_pairs(rows_between(rows, row, row + 1), rows_between(others, other, other + 1), n)
-        shared = zip(pairs.feature_x.tolist(), pairs.feature_y.tolist(), pairs.shared.tolist(), strict=True)
+        pairs = metric.largest_pairs(*_entries(rows, row), *_entries(others, other), n)
+        shared = zip(*(column.tolist() for column in pairs), strict=True)
         result.append(tuple(Reason(*pair) for pair in shared if pair[2] > 0.0))
     return result
+
+
+def _entries(rows: sparse.csr_array, row: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the features of a row and their values, without a copy."""
+    span = slice(int(rows.indptr[row]), int(rows.indptr[row + 1]))
+    return rows.indices[span], rows.data[span]

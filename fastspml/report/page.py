@@ -19,7 +19,7 @@ ROWS_PER_CHART = 20  # so that a chart of distributions fits on a printed page
 def render(known: Mapping[str, Any]) -> str:
     """Return the page that shows the facts of a report."""
     sections = [_data_section(known), *_quality_sections(known), _training_section(known), _words_section(known)]
-    sections += _similar_section(known)
+    sections += [*_similar_section(known), *_probabilities_section(known)]
     return PAGE.substitute(
         title=escape(_title(known)),
         style=plots.page_style() + PAGE_STYLE,
@@ -212,6 +212,29 @@ def _similar_section(known: Mapping[str, Any]) -> list[str]:
     return [_section("Words that the model treats as similar", says, table)] if rows else []
 
 
+def _probabilities_section(known: Mapping[str, Any]) -> list[str]:
+    tasks = known.get("probabilities", [])
+    header = ["task", "kind", "ECE", "ECE by links", "ECE, hidden", "by links, hidden", "error of link count"]
+    keys = ("name", "kind", "ece", "link_ece", "hidden_ece", "hidden_link_ece", "n_links_error")
+    rows = [[_share(task[key]) if "ece" in key else task[key] for key in keys] for task in tasks]
+    parts = [_table(header, rows)]
+    for task in tasks:
+        curve = [[_share(predicted), _share(observed), int(pairs)] for predicted, observed, pairs in task["curve"]]
+        deciles = [[expected, found, int(nodes)] for expected, found, nodes in task["deciles"]]
+        tables = [_table(["predicted share", "observed share", "pairs"], curve)]
+        if deciles:
+            tables.append(_table(["expected links", "found links", "nodes"], deciles))
+        pair = "".join(f"<div>{table}</div>" for table in tables)
+        parts.append(f'<section><h3>{escape(task["name"])}</h3><div class="pair">{pair}</div></section>')
+    says = (
+        "A probability is the share of pairs of a node and a candidate with such a score that are links; it refers to "
+        "these candidates and this density of links. ECE, the expected calibration error, is the mean difference "
+        "between predicted and observed shares over all pairs or, by links, over all expected links. Below, pairs in "
+        "groups of equal sums of probabilities, and hidden nodes in ten groups by their expected number of links."
+    )
+    return [_section("Probabilities of links", says, *parts)] if tasks else []
+
+
 def _nodes_section(known: Mapping[str, Any]) -> list[str]:
     parts = []
     for task in known["tasks"]:
@@ -282,6 +305,11 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], total: Sequence
     head = f"<thead>{line(header, 'th')}</thead>" if any(header) else ""
     body = "".join(line(row, "td") for row in rows) + (line(total, "td", ' class="total"') if total else "")
     return f'<div class="scroll numbers"><table>{head}<tbody>{body}</tbody></table></div>'
+
+
+def _share(value: float) -> str:
+    """Return a share or an error, which are often small, with four digits."""
+    return "-" if np.isnan(value) else f"{value:.4f}"
 
 
 def _cell(value: Any) -> str:

@@ -17,6 +17,7 @@ from fastspml.baselines import CosineTfidf, Euclid, Popularity
 from fastspml.leaks import check_leaks
 from fastspml.metric import FactoredMetric, Metric
 from fastspml.network import Network, Networks, as_networks
+from fastspml.ranking.hidden_calibration import hidden_calibration
 from fastspml.ranking.measures import LinkQuality, hidden_quality, learned_metrics, link_quality, metric_of
 from fastspml.ranking.scores import NodeScores, blocks
 from fastspml.report.comparison import mean_over_tasks, paired_difference
@@ -129,6 +130,7 @@ def facts(
         "convergence": _convergence(model, networks),
         "words": [{"name": name, "words": _top_words(metric)} for name, metric in learned_metrics(model)],
         "similar": _similar_words(learned_metrics(model)[0][1]),
+        "probabilities": _probabilities(model, networks),
     }
     if hidden is None:
         return known
@@ -158,6 +160,25 @@ def facts(
     aucs = [task["auc"] for task in tasks]
     known["methods"] = [*rows, {"method": known["model"], "auc": aucs, "mean": mean_over_tasks(aucs)}]
     return known
+
+
+def _probabilities(model: Any, networks: list[Network]) -> list[dict[str, Any]]:
+    """Return how far the probabilities of each task can be trusted; nothing if the model is not calibrated."""
+    results = hidden_calibration(model, networks) if getattr(model, "calibrations_", None) else []
+    return [
+        {
+            "name": result.task,
+            "kind": result.calibration.kind,
+            "ece": result.calibration.ece,
+            "link_ece": result.calibration.link_ece,
+            "hidden_ece": result.ece,
+            "hidden_link_ece": result.link_ece,
+            "n_links_error": result.calibration.n_links_error,
+            "curve": (result.curve if len(result.curve) else result.calibration.curve).tolist(),
+            "deciles": result.deciles.tolist(),
+        }
+        for result in results
+    ]
 
 
 def _data_set(config: Mapping[str, Any] | None, about: Mapping[str, Any] | None) -> str | None:

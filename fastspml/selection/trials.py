@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from fastspml.notebook import html_table
+
+SHOWN_TRIALS = 10  # in notebooks
+
 
 class SelectionWarning(UserWarning):
     """The setting that was chosen is not clearly ahead of a ranking that learns nothing."""
@@ -143,6 +147,16 @@ class Selection:
     def table(self) -> list[dict[str, Any]]:
         """Return a row per trial, best first: the parameters, score, standard_error, all measures, and seconds."""
         return [trial.row() for trial in self.trials_]
+
+    def _repr_html_(self) -> str:
+        """Return the best trials, and the baselines, as a table for notebooks."""
+        names = sorted({name for trial in self.trials_ for name in trial.params})
+        best = self.trials_[:SHOWN_TRIALS]
+        rows = [[*(trial.params.get(name, "") for name in names), trial.score, trial.standard_error] for trial in best]
+        empty = [""] * max(0, len(names) - 1)
+        rows += [[name, *empty, trial.score, trial.standard_error] for name, trial in self.baselines_.items() if names]
+        title = f"best {len(best)} of {len(self.trials_)} trials, and baselines"
+        return html_table(title, rows, [*names, self.scoring_, "standard error"])
 
     @property
     def best_baseline_(self) -> str | None:

@@ -15,6 +15,7 @@ from fastspml.training.continuing import grown_networks, take_in
 from fastspml.training.loop import train
 from fastspml.training.packed import pack
 from fastspml.training.problem import Prepared, Problem
+from fastspml.training.progress_bar import shown
 from fastspml.training.shards import threads
 from fastspml.training.state import ProgressCall, State, make_sums, new_state
 
@@ -32,7 +33,7 @@ def add_task(
     n_iters: int | None,
     common: str,
     task_reg: float | None,
-    progress: ProgressCall | None,
+    progress: ProgressCall | str | None,
 ) -> None:
     """Learn one more task, changing the model; see `MTSPML.add_task`."""
     model.check_fitted()
@@ -47,13 +48,14 @@ def add_task(
         raise ValueError(f"there is a task called {network.name!r} already; use partial_fit to continue it.")
     task_regs = list(model.algorithm(len(model.task_names_)).regs[1:])
     task_reg = _new_reg(model, task_reg)
-    prepared = grown_networks(model, [network])
-    take_in(model, prepared)
-    is_frozen, before = common == "frozen", model.state_
-    state = _state_of_new_task(model, is_frozen)
-    problem = _problem_of_new_task(model, prepared, task_reg, is_frozen)
-    for _ in train(problem, state, [state.iteration + n_iters], progress, threads(model.n_usable_threads)):
-        pass
+    with shown(progress, f"task {network.name}") as call:
+        prepared = grown_networks(model, [network])
+        take_in(model, prepared)
+        is_frozen, before = common == "frozen", model.state_
+        state = _state_of_new_task(model, is_frozen)
+        problem = _problem_of_new_task(model, prepared, task_reg, is_frozen)
+        for _ in train(problem, state, [state.iteration + n_iters], call, threads(model.n_usable_threads)):
+            pass
     model.task_names_ = [*model.task_names_, network.name]
     if np.ndim(model.task_reg) or task_reg != model.task_reg:
         model.task_reg = [*task_regs, task_reg]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from fastspml.kernels.arguments import N_SUMMED, Sums
 from fastspml.network import Network, check_same_features
+from fastspml.tokens import Tokenizer
 from fastspml.training.problem import Prepared, lay_out
 from fastspml.training.state import State
 from fastspml.vocabulary import align_vocabulary
@@ -70,9 +71,15 @@ def take_in(model: Estimator, prepared: Prepared) -> None:
     if network.vocabulary is not None:
         model.vocabulary_ = network.vocabulary
     model.weighting_, model.network_weighting_ = prepared.weighting, network.weighting
+    model.tokenizer_ = common_tokenizer(prepared.networks) or getattr(model, "tokenizer_", None)
     model.set_learned()
     for name in ("hidden_nodes_", "n_nodes_"):
         model.__dict__.pop(name, None)
+
+
+def common_tokenizer(networks: Sequence[Network]) -> Tokenizer | None:
+    """Return how the features of networks were counted; None if they are no words of texts, or it is not known."""
+    return next((network.tokenizer for network in networks if network.tokenizer is not None), None)
 
 
 def check_continues(model: Estimator, n_tasks: int) -> None:

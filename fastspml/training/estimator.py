@@ -14,14 +14,16 @@ from fastspml.checks import check_number, check_positive_integer, is_whole, quot
 from fastspml.machine import available_memory, available_threads
 from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric
 from fastspml.network import Network, Networks, as_networks
+from fastspml.notebook import html_table
 from fastspml.parameters import Parameters
 from fastspml.ranking.calibration import Calibration
 from fastspml.ranking.link_table import LinkTable
 from fastspml.ranking.prediction import predict_links
 from fastspml.ranking.scores import link_scores
+from fastspml.tokens import Tokenizer
 from fastspml.training.algorithm import Algorithm
 from fastspml.training.calibrating import calibrate
-from fastspml.training.continuing import check_continues, grown_networks, same_networks, take_in
+from fastspml.training.continuing import check_continues, common_tokenizer, grown_networks, same_networks, take_in
 from fastspml.training.loop import train
 from fastspml.training.objective import mean_hinge
 from fastspml.training.problem import (
@@ -32,6 +34,7 @@ from fastspml.training.problem import (
     kernel_settings,
     lay_out,
 )
+from fastspml.training.progress_bar import logged_compilation, shown
 from fastspml.training.shards import Runner, threads
 from fastspml.training.solution import learned_part
 from fastspml.training.state import ProgressCall, State, new_state
@@ -88,6 +91,18 @@ class Estimator(Parameters, ABC):
         """
         return cls(**PAPER | cls.paper_regularisation | params)
 
+    def _repr_html_(self) -> str:
+        """Return the parameters, and what was fitted, as a table for notebooks."""
+        rows: list[tuple[str, Any]] = [*self.get_params().items()]
+        if hasattr(self, "state_"):
+            rows += [
+                ("fitted iterations", f"{self.state_.iteration:,}"),
+                ("features", f"{self.n_features_:,}"),
+                ("tasks", ", ".join(self.task_names_)),
+                ("calibrated", "yes" if hasattr(self, "calibrations_") else "no"),
+            ]
+        return html_table(f"{type(self).__name__}{'' if hasattr(self, 'state_') else ', not fitted'}", rows)
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name."""
         return {"metric": self.form} | super().get_params(deep)
@@ -121,15 +136,18 @@ class Estimator(Parameters, ABC):
 
     # ---- fitting ----
 
-    def fit(self, networks: Networks, progress: ProgressCall | None = None, runner: Runner | None = None) -> Self:
+    def fit(self, networks: Networks, progress: ProgressCall | str | None = None, runner: Runner | None = None) -> Self:
         """Learn from networks.
 
         Parameters
         ----------
         networks : Network or list of Network
-        progress : callable, optional
+        progress : callable or "bar", optional
             Called with a `Progress` between chunks of iterations. If it returns True, the fit stops there. Partial
-            results are kept, also after Ctrl-C, and `resume` continues.
+            results are kept, also after Ctrl-C, and `resume` continues. "bar" shows a bar on standard error.
+
+            The first fit on a machine compiles kernels, which takes half a minute or more; `logging` has a message of
+            level INFO about it.
         runner : optional
             What runs the shards instead of threads of this process; see `fastspml.cluster`.
 
@@ -153,7 +171,7 @@ class Estimator(Parameters, ABC):
         self,
         prepared: Prepared,
         iterations: Sequence[int],
-        progress: ProgressCall | None = None,
+        progress: ProgressCall | str | None = None,
         runner: Runner | None = None,
     ) -> Iterator[Self]:
         """Fit, and yield self after each number of iterations, ascending.
@@ -168,6 +186,7 @@ class Estimator(Parameters, ABC):
         self.task_names_ = [network.name for network in networks]
         self.vocabulary_ = networks[0].vocabulary
         self.network_weighting_ = networks[0].weighting
+        self.tokenizer_: Tokenizer | None = common_tokenizer(networks)
         self.state_ = self._new_state(prepared)
         return self.run(prepared, iterations, progress, runner)
 
@@ -175,21 +194,24 @@ class Estimator(Parameters, ABC):
         self,
         prepared: Prepared,
         stops: Sequence[int],
-        progress: ProgressCall | None = None,
+        progress: ProgressCall | str | None = None,
         runner: Runner | None = None,
     ) -> Iterator[Self]:
         """Run the iterations that `state_` has not done yet; yield self, with learned attributes, at each stop."""
         problem = self.problem(prepared)
         try:
-            for _ in train(problem, self.state_, stops, progress, runner or threads(self.n_usable_threads)):
-                self.set_learned()
-                yield self
+            with shown(progress, type(self).__name__) as call, logged_compilation():
+                for _ in train(problem, self.state_, stops, call, runner or threads(self.n_usable_threads)):
+                    self.set_learned()
+                    yield self
         except KeyboardInterrupt:
             if self.state_.iteration:
                 self.set_learned()
             raise
 
-    def resume(self, networks: Networks, progress: ProgressCall | None = None, runner: Runner | None = None) -> Self:
+    def resume(
+        self, networks: Networks, progress: ProgressCall | str | None = None, runner: Runner | None = None
+    ) -> Self:
         """Continue a stopped or loaded fit on the same networks until n_iters; the bits are those of one fit."""
         self.check_fitted()
         self.check_params()
@@ -197,7 +219,9 @@ class Estimator(Parameters, ABC):
             pass
         return self
 
-    def partial_fit(self, networks: Networks, n_iters: int | None = None, progress: ProgressCall | None = None) -> Self:
+    def partial_fit(
+        self, networks: Networks, n_iters: int | None = None, progress: ProgressCall | str | None = None
+    ) -> Self:
         """Run more iterations, on networks that may have grown.
 
         Iterations keep their numbering and totals are kept, so iteration t still steps by 1/(reg t). A model that is

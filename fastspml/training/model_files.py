@@ -20,10 +20,12 @@ from fastspml.io.elements import (
     read_if_there,
     read_list,
     read_positions,
+    read_tokenizer,
     read_weighting,
     write_format,
     write_list,
     write_positions,
+    write_tokenizer,
     write_weighting,
 )
 from fastspml.io.metric_files import check_columns, read_factors, read_metric, write_metric
@@ -150,6 +152,8 @@ def _write_learner(file: Writer, parent: Any, name: str, model: Any, with_metric
     for part in ("weighting", "network_weighting"):
         if getattr(model, f"{part}_") is not None:
             file.shared(group, part, getattr(model, f"{part}_"), write_weighting)
+    if getattr(model, "tokenizer_", None) is not None:
+        write_tokenizer(file, group, "tokenizer", model.tokenizer_)
     _write_state(file, group, "state", model.state_)
     if not with_metrics:
         return
@@ -186,6 +190,7 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
     model.vocabulary_ = read_if_there(file, group, "vocabulary", Reader.labels)
     model.weighting_ = read_if_there(file, group, "weighting", read_weighting)
     model.network_weighting_ = read_if_there(file, group, "network_weighting", read_weighting)
+    model.tokenizer_ = read_if_there(file, group, "tokenizer", read_tokenizer)
     model.state_ = _read_state(file, group, "state")
     with file.checking("the state"):
         _check_state(model)

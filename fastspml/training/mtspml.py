@@ -127,7 +127,7 @@ class MTSPML(Estimator):
         n_iters: int | None = None,
         common: str = "frozen",
         task_reg: float | None = None,
-        progress: ProgressCall | None = None,
+        progress: ProgressCall | str | None = None,
     ) -> MTSPML:
         """Learn one more task from its network alone; return self.
 

@@ -38,7 +38,8 @@ def read_counts(
     names : list of str
     counts : CSR array, shape (n_nodes, len(vocabulary))
     n_unknown : int
-        Number of words, counted once per node, that are not in the vocabulary; they are left out.
+        Number of words, counted once per node, that are not in the vocabulary; they are left out. Stop words do
+        not count, unless the tokenizer keeps them.
     """
     position = {word: f for f, word in enumerate(vocabulary.tolist())}
     tokenizer = Tokenizer() if tokenizer is None else tokenizer
@@ -59,7 +60,7 @@ def read_counts(
                 rows.append(len(names))
                 columns.append(position[word])
                 values.append(count)
-            else:
+            elif not tokenizer.leaves_out(word):
                 n_unknown += 1
         names.append(name)
     if problems.n_bad:  # there is no way to skip bad lines here

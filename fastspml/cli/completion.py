@@ -1,0 +1,68 @@
+"""Print a script that completes commands and options in a shell; the shell then also completes file names."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+EXAMPLE = """\
+fastspml completion bash > ~/.local/share/bash-completion/completions/fastspml
+fastspml completion zsh >> ~/.zshrc"""
+
+SCRIPT = """\
+_fastspml() {{
+    local current="${{COMP_WORDS[COMP_CWORD]}}" words=""
+    case "$COMP_CWORD ${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}" in
+{cases}
+    esac
+    COMPREPLY=()
+    if [[ "$current" == -* || "$COMP_CWORD" == 1 || "$words" != -* ]]; then
+        COMPREPLY=($(compgen -W "$words" -- "$current"))
+    fi
+}}
+complete -o default -F _fastspml fastspml
+"""
+ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("shell", choices=["bash", "zsh"])
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the script, made from the parsers of all commands."""
+    from fastspml.cli import COMMANDS
+
+    cases = [_case('"1 "*', [*COMMANDS, "--help", "--version"])]
+    for name in COMMANDS:
+        cases += list(_command_cases(name))
+    print(f"{ZSH if options.shell == 'zsh' else ''}{SCRIPT.format(cases=chr(10).join(cases))}", end="")
+
+
+def _command_cases(name: str) -> Iterator[str]:
+    """Yield the cases of a command; more special ones first."""
+    from fastspml.cli import build_parser
+
+    parser = _subparsers(build_parser(name))[name]
+    formats = _subparsers(parser)
+    for kind, nested in formats.items():
+        yield _case(f'[3-9]*" {name} {kind}"', _flags(nested))
+    if formats:
+        yield _case(f'"2 {name} "*', list(formats))
+    yield _case(f'*" {name} "*', _flags(parser))
+
+
+def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return the parsers of the commands of a parser, by name."""
+    choices = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return dict(choices[0]) if choices else {}
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the options of a parser, those with two dashes only."""
+    return [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
+
+
+def _case(pattern: str, words: list[str]) -> str:
+    return f'        {pattern}) words="{" ".join(words)}" ;;'

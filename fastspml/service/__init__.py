@@ -1,0 +1,1 @@
+"""A small HTTP service that predicts the links of new nodes: `LinkService` answers, `LinkServer` listens."""

@@ -1,0 +1,63 @@
+"""What a user sees of a fit in Python: a bar on request, and a logged sentence while kernels are compiled."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from numba.core.event import Event, Listener, install_listener
+
+from fastspml.training.state import Progress, ProgressCall
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def shown(progress: ProgressCall | str | None, label: str) -> Iterator[ProgressCall | None]:
+    """Give the callable for what a user passed as `progress`; the bar of "bar" is closed at the end."""
+    if progress is None or callable(progress):
+        yield progress
+        return
+    if progress != "bar":
+        raise ValueError(f"progress must be a callable or 'bar', got {progress!r:.60}.")
+    from tqdm import tqdm
+
+    with tqdm(desc=label, unit=" it", file=sys.stderr, dynamic_ncols=True) as bar:
+
+        def update(record: Progress) -> None:
+            bar.total = record.n_iters
+            if not bar.n:  # a resumed fit does not start at 0
+                bar.initial = bar.n = record.iteration - len(record.violations)
+            bar.update(record.iteration - bar.n)
+
+        yield update
+
+
+class _CompilationListener(Listener):
+    """Logs the first compilation of a kernel in this process."""
+
+    has_logged = False
+
+    def on_start(self, event: Event) -> Any:
+        if not _CompilationListener.has_logged:
+            _CompilationListener.has_logged = True
+            logger.info(
+                "compiling kernels, which takes half a minute or more the first time; they are kept on disk. "
+                "The command fastspml warm-up compiles all of them."
+            )
+
+    def on_end(self, event: Event) -> Any:
+        return None
+
+
+@contextmanager
+def logged_compilation() -> Iterator[None]:
+    """Log a sentence if kernels are compiled meanwhile, once in a process; kernels from the cache are not compiled."""
+    if _CompilationListener.has_logged:
+        yield
+        return
+    with install_listener("numba:compile", _CompilationListener()):
+        yield
