@@ -5,7 +5,7 @@ from __future__ import annotations
 import lzma
 import re
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def facebook() -> list[fs.Network]:
     for path in sorted(folder.glob("*.edges"), key=lambda path: int(path.stem)):
         profiles = read_snap_ego(folder, path.stem)[0]
         edges = np.loadtxt(path, dtype=np.int64).astype(str)
-        named = {"nodes": profiles.nodes, "vocabulary": profiles.vocabulary}
+        named: dict[str, Any] = {"nodes": profiles.nodes, "vocabulary": profiles.vocabulary}
         network = fs.Network.from_edges(profiles.features, edges, name=f"ego {path.stem}", **named)
         networks.append(network.subset(np.flatnonzero(network.degrees > 0)))
     return fs.share_vocabulary([network for network in networks if network.n_nodes >= MIN_FRIENDS])

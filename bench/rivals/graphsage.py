@@ -12,7 +12,7 @@ from bench.rivals.rival import Clock, Rival, Setting
 from bench.rivals.union import Union
 from fastspml.ranking.measures import Scorer
 
-N_NEGATIVES, MAX_LINKS = 5, 20_000
+N_NEGATIVES, MAX_LINKS, TEMPERATURE = 20, 20_000, 0.1
 
 
 class GraphSAGE(Rival):
@@ -24,7 +24,7 @@ class GraphSAGE(Rival):
     settings = tuple(
         {"width": width, "rate": rate, "dropout": dropout, "n_epochs": n_epochs}
         for width, rate, dropout, n_epochs in (
-            (128, 0.01, 0.5, 60), (128, 0.003, 0.5, 150), (256, 0.01, 0.7, 60), (64, 0.01, 0.3, 100),
+            (128, 0.01, 0.8, 40), (128, 0.003, 0.5, 60), (256, 0.01, 0.8, 60), (64, 0.01, 0.8, 100),
         )
     )  # fmt: skip
 
@@ -45,12 +45,13 @@ class GraphSAGE(Rival):
                     continue
                 chosen = rng.permutation(len(nodes))[:MAX_LINKS]
                 nodes, linked = new[nodes[chosen]], linked[chosen]
-                others = union.random_candidates(nodes, N_NEGATIVES, rng)
+                others = torch.as_tensor(union.random_candidates(nodes, N_NEGATIVES, rng))
                 optimiser.zero_grad()
                 queries, candidates = model(words, edges_of(left), torch.as_tensor(np.diff(left.indptr) > 0))
                 positive = (queries[nodes] * candidates[linked]).sum(1, keepdim=True)
                 negative = (queries[nodes][:, None] * candidates[others]).sum(2)
-                torch.nn.functional.softplus(negative - positive).mean().backward()
+                ranked = torch.cat([positive, negative], 1) / TEMPERATURE
+                torch.nn.functional.cross_entropy(ranked, torch.zeros(len(nodes), dtype=torch.int64)).backward()
                 optimiser.step()
             epoch += 1
         return Encoded(model, union)
@@ -74,7 +75,8 @@ def encoder(n_features: int, width: int, dropout: float) -> Any:
             own = self.hidden(first)
             around = self.drop(torch.relu(self.convolutions[0](first, edges)))
             around = self.convolutions[1](around, edges)
-            return own, torch.where(is_linked[:, None], own + around, own)
+            known = torch.where(is_linked[:, None], own + around, own)
+            return torch.nn.functional.normalize(own), torch.nn.functional.normalize(known)
 
     return Encoder()
 

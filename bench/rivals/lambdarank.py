@@ -11,7 +11,7 @@ from bench.rivals.rival import Clock, Rival, Setting
 from bench.rivals.union import Union
 from fastspml.ranking.measures import Scorer
 
-N_RANDOM, N_SIMILAR, N_FOLDS, MAX_QUERIES = 60, 30, 3, 3000
+N_RANDOM, N_FOLDS, MAX_QUERIES = 60, 3, 3000
 
 
 class LambdaRank(Rival):
@@ -26,7 +26,7 @@ class LambdaRank(Rival):
     )
 
     def train(self, networks: list[fs.Network], setting: Setting, clock: Clock) -> Scorer:
-        """Rank the links of nodes that play new nodes before random and before similar candidates."""
+        """Rank the links of nodes that play new nodes before random candidates."""
         import lightgbm
 
         union, rng = Union(networks), np.random.default_rng(0)
@@ -48,26 +48,13 @@ class LambdaRank(Rival):
 def training_pairs(
     union: Union, new: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return pairs of new nodes, in order, and candidates: links, random and similar ones; and which are links."""
-    nodes, candidates = [], []
-    for i, drawn in zip(new, union.random_candidates(new, N_RANDOM, rng), strict=True):
-        cosines = (union.features[[i]] @ union.features.T).tocoo()
-        low, high = task_of(union, i)
-        inside = (cosines.coords[1] >= low) & (cosines.coords[1] < high)
-        similar = cosines.coords[1][inside][np.argsort(-cosines.data[inside])[: N_SIMILAR + 1]]
-        links = union.adjacency.indices[union.adjacency.indptr[i] : union.adjacency.indptr[i + 1]]
-        chosen = np.setdiff1d(np.concatenate([links[:50], drawn, similar]), [i])
-        nodes.append(np.full(len(chosen), i))
-        candidates.append(chosen)
-    order = np.argsort(new, kind="stable")
-    i, c = (np.concatenate([parts[o] for o in order]) for parts in (nodes, candidates))
-    return i, c, np.asarray(union.adjacency[i, c]).ravel() > 0
-
-
-def task_of(union: Union, node: int) -> tuple[int, int]:
-    """Return the first node of a node's task, and the first after it."""
-    task = np.searchsorted(union.starts, node, side="right")
-    return int(union.starts[task - 1]), int(union.starts[task])
+    """Return pairs of new nodes, in order, and candidates, links and random ones; and which are links."""
+    new = np.sort(new)
+    rows, linked = union.adjacency[new].nonzero()
+    nodes = np.concatenate([new[rows], np.repeat(new, N_RANDOM)])
+    candidates = np.concatenate([linked, union.random_candidates(new, N_RANDOM, rng).ravel()])
+    nodes, candidates = np.unique(np.column_stack([nodes, candidates])[nodes != candidates], axis=0).T
+    return nodes, candidates, np.asarray(union.adjacency[nodes, candidates]).ravel() > 0
 
 
 class PairFeatures:

@@ -32,7 +32,7 @@ class HybridLightFM(Rival):
         union, alpha = Union(networks), setting["alpha"]
         model = LightFM(setting["rank"], loss="warp", item_alpha=alpha, user_alpha=alpha, random_state=0)
         items = with_identity(union.features, np.arange(union.n_nodes), union.n_nodes, setting["has_identity"])
-        links = union.adjacency.tocoo()
+        links = as_int32(union.adjacency).tocoo()
         for _ in range(setting["n_epochs"]):
             model.fit_partial(links, user_features=as_int32(union.features), item_features=as_int32(items))
             if clock.is_over:

@@ -170,8 +170,8 @@ def page(records: Sequence[Record], budget: float) -> str:
 Made by `python -m bench.rivals`: {n_splits} random split{"s" if n_splits > 1 else ""}, a fifth of the nodes hidden,
 links made undirected. Every method ranks the same candidates for the same hidden nodes, and the same code computes the
 measures: means over tasks of means over hidden nodes, ± a standard error
-({"over splits" if n_splits > 1 else "over hidden nodes, because there is one split"}). Each method runs on one thread in
-a process of its own and tunes itself on held-out training nodes, for about {budget:g} CPU seconds including the final
+({"over splits" if n_splits > 1 else "over hidden nodes, because there is one split"}). Each method runs on one
+thread in a process of its own and tunes itself on held-out training nodes, for about {budget:g} CPU seconds including the final
 training; a single fit that takes longer is not interrupted unless the method can be. "Seconds" are CPU seconds,
 without imports and compilation, with the encoding of texts; "tried" is the number of settings, "queries/s" hidden nodes
 per CPU second with all candidates scored, "lines" the code of the rival's file. BM25, LightFM, LightGBM, Vowpal Wabbit,

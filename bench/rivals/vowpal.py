@@ -24,7 +24,8 @@ class VowpalWabbit(Rival):
     settings = tuple(
         {"rate": rate, "l2": l2, "n_negatives": n_negatives, "n_passes": n_passes}
         for rate, l2, n_negatives, n_passes in (
-            (0.1, 0.0, 5, 1), (0.5, 0.0, 5, 1), (0.02, 0.0, 5, 1), (0.1, 0.0, 5, 4), (0.1, 1e-6, 10, 2), (0.5, 0.0, 5, 4),
+            (0.5, 0.0, 5, 1), (0.1, 0.0, 5, 1), (0.02, 0.0, 5, 1),
+            (0.1, 0.0, 5, 4), (0.1, 1e-6, 10, 2), (0.5, 0.0, 5, 4),
         )
     )  # fmt: skip
 
