@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import fastspml as fs
 from bench.rivals.fastspml_default import MetricScores
@@ -15,7 +16,7 @@ COST, FEW_FOLDS, ALL_FOLDS = 0.3, 3, 5
 
 
 class FastspmlSelect(Rival):
-    """Search as many settings of the recommended grid as the budget allows, all if it can, and fit the best."""
+    """Search the recommended grid, or the defaults and the random part of it that the budget allows; fit the best."""
 
     name = "fastspml, select"
 
@@ -27,11 +28,20 @@ class FastspmlSelect(Rival):
         grid = recommended_grid(estimator, networks)
         n_settings = len(all_settings(estimator, grid, None, 0))
         n_fits = (clock.left - fit_s) / (COST * fit_s)
-        n_random = None if n_fits >= ALL_FOLDS * n_settings else max(4, int(n_fits / FEW_FOLDS))
-        n_folds = ALL_FOLDS if n_random is None else FEW_FOLDS
+        n_folds = ALL_FOLDS if n_fits >= ALL_FOLDS * n_settings else FEW_FOLDS
+        if n_folds == FEW_FOLDS:
+            n_settings = max(2, int(n_fits / FEW_FOLDS))
+            grid = some_settings(estimator, grid, n_settings)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SelectionWarning)
-            selection = fs.select(estimator, networks, grid, n_folds, n_random=n_random, halving=True, n_threads=1)
-        self.setting, self.n_tried = selection.best_params_, min(n_random or n_settings, n_settings)
+            selection = fs.select(estimator, networks, grid, n_folds, halving=True, n_threads=1)
+        self.setting, self.n_tried = selection.best_params_, n_settings
         self.scorer = MetricScores(selection.best_estimator_)
         return self
+
+
+def some_settings(estimator: Any, grid: Any, n_settings: int) -> list[dict[str, list[Any]]]:
+    """Return the defaults and random settings of a grid, each as a grid of its own."""
+    drawn = all_settings(estimator, grid, n_settings - 1, seed=0)
+    settings = [{name: value for name, value in setting.items() if name != "n_iters"} for setting in drawn]
+    return [{name: [value] for name, value in setting.items()} for setting in [{"metric": estimator.metric}, *settings]]

@@ -165,18 +165,19 @@ def page(records: Sequence[Record], budget: float) -> str:
         versions |= record.get("versions", {})
     machine = about()
     listed = ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
+    spread = "over splits" if n_splits > 1 else "over hidden nodes, because there is one split"
     return f"""# Beside its rivals
 
 Made by `python -m bench.rivals`: {n_splits} random split{"s" if n_splits > 1 else ""}, a fifth of the nodes hidden,
 links made undirected. Every method ranks the same candidates for the same hidden nodes, and the same code computes the
-measures: means over tasks of means over hidden nodes, ± a standard error
-({"over splits" if n_splits > 1 else "over hidden nodes, because there is one split"}). Each method runs on one
-thread in a process of its own and tunes itself on held-out training nodes, for about {budget:g} CPU seconds including the final
-training; a single fit that takes longer is not interrupted unless the method can be. "Seconds" are CPU seconds,
-without imports and compilation, with the encoding of texts; "tried" is the number of settings, "queries/s" hidden nodes
-per CPU second with all candidates scored, "lines" the code of the rival's file. BM25, LightFM, LightGBM, Vowpal Wabbit,
-GraphSAGE, PECOS and cosine get the same words and weights as fastspml. PECOS cannot score unseen candidates, so the
-cosine is added with a tuned weight.
+measures: means over tasks of means over hidden nodes, ± a standard error {spread}.
+Each method runs on one thread in a process of its own. It tunes itself on held-out training nodes, for about
+{budget:g} CPU seconds including the final training; a single fit that takes longer is not interrupted unless the method
+can be. "Seconds" are CPU seconds, without imports and compilation, with the encoding of texts. "Tried" is the number of
+settings, "queries/s" hidden nodes per CPU second with all candidates scored, "lines" the code of the rival's file.
+Cosine, LightFM, LightGBM, Vowpal Wabbit, GraphSAGE and PECOS get the weights of words that fastspml takes by default;
+bm25s gets counts. PECOS cannot score unseen candidates, so the cosine is added with a tuned weight. MiniLM needs texts,
+which only Debian has.
 
 Measured on {machine["cores"]} cores of an {machine["processor"]}, commit {machine["commit"]}, with {listed}.
 
