@@ -44,4 +44,5 @@ def some_settings(estimator: Any, grid: Any, n_settings: int) -> list[dict[str, 
     """Return the defaults and random settings of a grid, each as a grid of its own."""
     drawn = all_settings(estimator, grid, n_settings - 1, seed=0)
     settings = [{name: value for name, value in setting.items() if name != "n_iters"} for setting in drawn]
-    return [{name: [value] for name, value in setting.items()} for setting in [{"metric": estimator.metric}, *settings]]
+    defaults = {"metric": estimator.get_params()["metric"]}
+    return [{name: [value] for name, value in setting.items()} for setting in [defaults, *settings]]

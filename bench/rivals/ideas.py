@@ -62,6 +62,11 @@ def degree_and_neighbours(scores: np.ndarray, links: sparse.csr_array, weight: f
     return degree(neighbours(scores, links, 1.0), links, weight)
 
 
+def degree_and_best_neighbour(scores: np.ndarray, links: sparse.csr_array, weight: float) -> np.ndarray:
+    """Average with the best neighbour one to one, and add the degree."""
+    return degree(best_neighbour(scores, links, 1.0), links, weight)
+
+
 WEIGHTS = (0.05, 0.1, 0.2, 0.4, 0.8)
 IDEAS: dict[str, tuple[Change, Sequence[float]]] = {
     "degree of known candidates": (degree, WEIGHTS),
@@ -69,6 +74,7 @@ IDEAS: dict[str, tuple[Change, Sequence[float]]] = {
     "best neighbour of known candidates": (best_neighbour, (0.25, 0.5, 1.0, 2.0)),
     "scaled sum over neighbours": (summed_neighbours, (0.1, 0.25, 0.5, 1.0)),
     "mean over neighbours, and degree": (degree_and_neighbours, WEIGHTS),
+    "best neighbour, and degree": (degree_and_best_neighbour, WEIGHTS),
 }
 UNIFORM = "prototype, uniform negatives"
 HARD = (1, 2, 4, 8)  # candidates drawn for a triplet, of which the one with the highest score is taken
@@ -148,6 +154,11 @@ def measure(networks: list[fs.Network]) -> dict[str, dict[str, list[float]]]:
             factors = train_factors(seen, n_drawn)
             scores = {s.network.name: factors.scores(s.network, s.test_nodes) for s in splits}
             keep(UNIFORM if n_drawn == 1 else "prototype, hard negatives", n_drawn, splits, scores)
+            for weight in WEIGHTS if n_drawn == HARD[2] else ():
+                changed = {
+                    name: degree_and_best_neighbour(standardised(scores[name]), links[name], weight) for name in scores
+                }
+                keep(f"prototype, hardest of {n_drawn}, best neighbour, and degree", weight, splits, changed)
     return {idea: chosen(by_parameter) for idea, by_parameter in by_idea.items()}
 
 

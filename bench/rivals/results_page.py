@@ -68,7 +68,7 @@ def table(records: Sequence[Record], data: str) -> str:
         cost = f"{seconds(found):.1f}" if seconds(found) >= 0.05 else "0"
         counts = [f"{mean(found, 'queries_per_s'):,.0f}", f"{mean(found, 'peak_mb'):,.0f}"]
         rows.append([rival, kind.uses, *values, cost, str(found[0]["n_tried"] or ""), *counts, str(n_lines(kind))])
-    header = ["", "learns from", *MEASURES.values(), "seconds", "tried", "queries/s", "peak MB", "lines"]
+    header = ["", "candidates known by", *MEASURES.values(), "seconds", "tried", "queries/s", "peak MB", "lines"]
     return tables.markdown(header, rows)
 
 
@@ -83,7 +83,7 @@ def reason(ours: Sequence[Record], theirs: Sequence[Record], uses: str, measure:
         why = "its lead is larger where only features are known, so it comes from how features are compared"
     else:
         why = "it leads for both, more among known candidates"
-    return f"{parts}: {why} (it learns from {uses})"
+    return f"{parts}: {why} (it knows candidates by {uses})"
 
 
 def comparison(records: Sequence[Record], data: str) -> list[str]:
@@ -111,9 +111,7 @@ def comparison(records: Sequence[Record], data: str) -> list[str]:
         if level:
             lines.append(f"- {MEASURES[measure]}, {name}: within a standard error of {', '.join(level)}.")
         if not behind and not level:
-            lines.append(
-                f"- {MEASURES[measure]}, {name}: ahead of every words-only rival by more than a standard error."
-            )
+            lines.append(f"- {MEASURES[measure]}, {name}: ahead of every rival without texts by a standard error.")
     minilm, both = of(records, data, "MiniLM, faiss"), of(records, data, WITH_TEXTS)
     if minilm and both:
         for measure in COMPARED:

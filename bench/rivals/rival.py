@@ -48,7 +48,7 @@ class Rival:
     Attributes
     ----------
     name : str
-    uses : what it learns from, as the page says it
+    uses : what it knows of a candidate when it predicts, as the page says it
     modules : names of the modules that it needs
     needs_texts : whether it needs the texts of the nodes
     settings : settings to try, the default first
