@@ -233,7 +233,9 @@ def test_leads_are_paired_by_split():
 
 def test_the_reason_names_the_candidates_that_a_rival_ranks_better():
     theirs = [record("PECOS", 0.9) | {"to_unseen": {"recall": 0.5}}]
-    assert "single known candidates" in results_page.reason([record("fastspml", 0.8)], theirs, "words, links", "recall")
+    assert "only among candidates that it was trained on" in results_page.reason(
+        [record("fastspml", 0.8)], theirs, "words, links", "recall"
+    )
 
 
 def test_what_was_skipped_is_listed_with_the_reason():

@@ -47,7 +47,8 @@ def draw(records: Sequence[Record], folder: Path, name: str = "rivals") -> None:
             axes.set_title(data_name if row == 0 else "", fontsize=9)
             axes.set_ylabel(label if column == 0 else "")
             axes.grid(alpha=0.25, linewidth=0.5)
-    figure.supxlabel("CPU seconds of tuning, training and encoding texts, log scale", fontsize=9)
+    for axes in panels[-1]:
+        axes.set_xlabel("CPU seconds, training with tuning", fontsize=8)
     used = [rival for rival in RIVALS if any(of(records, data_name, rival) for data_name in data)]
     handles = [pyplot.Line2D([], [], color=STYLES[r][0], marker=STYLES[r][1], linestyle="", label=r) for r in used]
     figure.legend(handles=handles, loc="outside lower center", ncols=6, frameon=False, fontsize=8)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import svds
@@ -30,7 +32,7 @@ class LambdaRank(Rival):
         import lightgbm
 
         union, rng = Union(networks), np.random.default_rng(0)
-        pairs = PairFeatures(union)
+        pairs = PairFeatures(union, setting.get("columns"))
         table, labels, sizes = [], [], []
         for new, left in union.new_node_folds(N_FOLDS, seed=0):
             new = new[union.adjacency[new].sum(axis=1) > 0]
@@ -60,7 +62,8 @@ def training_pairs(
 class PairFeatures:
     """What is known of a pair of nodes."""
 
-    def __init__(self, union: Union, rank: int = 32) -> None:
+    def __init__(self, union: Union, columns: Sequence[int] | None = None, rank: int = 32) -> None:
+        self.columns = slice(None) if columns is None else list(columns)
         rank = min(rank, min(union.features.shape) - 1)
         self.directions = svds(union.features.astype(np.float64), k=rank, random_state=0)[2].T
 
@@ -75,7 +78,7 @@ class PairFeatures:
         latent_around = around @ self.directions
         is_word = rows.astype(bool).astype(np.float32)
         n_words, n_shared = np.diff(rows.indptr), products(is_word, is_word, nodes, candidates)
-        return np.column_stack(
+        table = np.column_stack(
             [
                 products(rows, rows, nodes, candidates),
                 products(rows, around, nodes, candidates),
@@ -87,7 +90,8 @@ class PairFeatures:
                 n_words[candidates],
                 degree[candidates],
             ]
-        ).astype(np.float32)
+        )
+        return table[:, self.columns].astype(np.float32)
 
 
 def products(one: sparse.csr_array, other: sparse.csr_array, nodes: np.ndarray, candidates: np.ndarray) -> np.ndarray:
