@@ -37,6 +37,28 @@ def test_graph2gauss_hides_nodes_with_all_their_links(network, monkeypatch):
     assert np.array_equal(negative[:, 0], positive[:, 0])
 
 
+def test_edgeless_ranks_the_links_of_a_tenth_of_the_largest_component(network, monkeypatch):
+    alone = fs.Network(network.features, network.adjacency).undirected().adjacency.toarray()
+    alone[:5], alone[:, :5] = False, False  # five nodes without a link
+    monkeypatch.setattr(anchors.data, "citations", lambda name: [fs.Network(network.features, alone)])
+    training, features, positive, negative = anchors.edgeless("any", seed=3)
+    assert features.shape[0] == 145
+    assert training.n_nodes == 145 - 14
+    np.testing.assert_allclose(features.sum(axis=1), 1.0, rtol=1e-6)
+    links = alone[5:, 5:]
+    assert training.n_links + 2 * len(positive) == links.sum()
+    assert links[tuple(positive.T)].all()
+    assert not links[tuple(negative.T)].any()
+    assert (negative[:, 0] != negative[:, 1]).all()
+    assert len(negative) == len(positive)
+
+
+def test_a_larger_share_hides_more_nodes(network, monkeypatch):
+    monkeypatch.setattr(anchors.data, "citations", lambda name: [network])
+    few, many = (anchors.graph2gauss("any", 0, share)[0].n_nodes for share in (0.1, 0.25))
+    assert many < few - 15
+
+
 def test_pairs_are_scored_by_distance_or_normalised_similarity(network):
     rng, pairs = np.random.default_rng(0), np.array([[0, 1], [5, 9]])
     weights, factors = rng.random(60), rng.normal(size=(60, 3))

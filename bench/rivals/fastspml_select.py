@@ -1,0 +1,48 @@
+"""fastspml with all settings chosen by fs.select, by cross-validation over training nodes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import fastspml as fs
+from bench.rivals.fastspml_default import MetricScores
+from bench.rivals.rival import Clock, Rival
+from fastspml.selection import SelectionWarning, recommended_grid
+from fastspml.selection.grids import all_settings
+
+# Fits of all iterations that a setting costs per fold in a search by successive halving, evaluations included.
+COST, FEW_FOLDS, ALL_FOLDS = 0.3, 3, 5
+
+
+class FastspmlSelect(Rival):
+    """Search the recommended grid, or the defaults and the random part of it that the budget allows; fit the best."""
+
+    name = "fastspml, select"
+
+    def fit(self, networks: list[fs.Network], seconds: float) -> FastspmlSelect:
+        """Time one fit, then search with what is left."""
+        clock, estimator = Clock(seconds), fs.MTSPML() if len(networks) > 1 else fs.SPML()
+        estimator.fit(networks)
+        fit_s = clock.used
+        grid = recommended_grid(estimator, networks)
+        n_settings = len(all_settings(estimator, grid, None, 0))
+        n_fits = (clock.left - fit_s) / (COST * fit_s)
+        n_folds = ALL_FOLDS if n_fits >= ALL_FOLDS * n_settings else FEW_FOLDS
+        if n_folds == FEW_FOLDS:
+            n_settings = max(2, int(n_fits / FEW_FOLDS))
+            grid = some_settings(estimator, grid, n_settings)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SelectionWarning)
+            selection = fs.select(estimator, networks, grid, n_folds, halving=True, n_threads=1)
+        self.setting, self.n_tried = selection.best_params_, n_settings
+        self.scorer = MetricScores(selection.best_estimator_)
+        return self
+
+
+def some_settings(estimator: Any, grid: Any, n_settings: int) -> list[dict[str, list[Any]]]:
+    """Return the defaults and random settings of a grid, each as a grid of its own."""
+    drawn = all_settings(estimator, grid, n_settings - 1, seed=0)
+    settings = [{name: value for name, value in setting.items() if name != "n_iters"} for setting in drawn]
+    defaults = {"metric": estimator.get_params()["metric"]}
+    return [{name: [value] for name, value in setting.items()} for setting in [defaults, *settings]]

@@ -1,0 +1,19 @@
+"""The number of training links of a candidate, the same for every node."""
+
+from __future__ import annotations
+
+import fastspml as fs
+from bench.rivals.rival import Clock, Rival, Setting
+from fastspml.baselines import Popularity
+from fastspml.ranking.measures import Scorer
+
+
+class MostLinked(Rival):
+    """Rank candidates by their number of training links."""
+
+    name = "popularity"
+    uses = "links"
+
+    def train(self, networks: list[fs.Network], setting: Setting, clock: Clock) -> Scorer:
+        """Count links."""
+        return Popularity().fit(networks)
