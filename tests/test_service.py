@@ -159,6 +159,26 @@ def test_the_links_of_a_calibrated_model_have_probabilities():
     assert all(0 <= link["probability"] <= 1 for link in got)
 
 
+def test_counts_of_zero_and_the_order_of_counts_change_nothing():
+    network = make_network()
+    metric = fs.Metric.identity(5, vocabulary=WORDS, weighting=fs.Weighting("tfidf").fit(network), takes_counts=True)
+    service = LinkService(metric, network)
+    expected = service.answer({"counts": {"berry": 1, "elder": 3}})
+    assert service.answer({"counts": {"elder": 3, "apple": 0, "berry": 1, "date": 0.0}}) == expected
+    assert service.answer({"counts": {"elder": 0}})["is_blank"]
+
+
+def test_counts_beside_dense_blocks_have_vectors_of_zeros():
+    rng = np.random.default_rng(0)
+    network = make_network()
+    both = fs.Network([network.features, rng.random((4, 2))], network.adjacency, nodes=network.nodes, vocabulary=WORDS)
+    model = fs.SPML(n_iters=50, weighting="tfidf").fit(both)
+    got = LinkService(model, both).answer({"text": "apple berry", "k": 3})
+    expected = model.predict_links(both, [[1, 1, 0, 0, 0, 0, 0]], k=3)
+    assert names_of(got) == expected.candidate.tolist()
+    assert [link["score"] for link in got["links"]] == pytest.approx(expected.score.tolist())
+
+
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_counts_are_weighted_whoever_weighted_the_nodes(is_weighted):
     network = make_network()

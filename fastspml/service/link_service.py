@@ -17,6 +17,7 @@ from fastspml.ranking.index import LinkIndex
 from fastspml.ranking.link_table import Link
 from fastspml.ranking.measures import check_network, metric_of
 from fastspml.ranking.prediction import predict_links
+from fastspml.sparse.csr import csr_from_parts, freeze_csr, index_dtype
 from fastspml.tokens import Tokenizer
 
 SOURCES = ("text", "counts", "node")  # a request has exactly one of them
@@ -111,6 +112,7 @@ class LinkService:
         named = network.replace(nodes=network.nodes.astype(str), named_nodes=True)
         # The nodes are weighted once, so the metric of the service expects weighted rows.
         self.network = self.weighting.transform(named) if metric.takes_counts and self.weighting else named
+        self._no_node = Network(sparse.csr_array((1, network.n_features))).replace(dense_blocks=network.dense_blocks)
         self.metric = copy(metric)
         self.metric.takes_counts = False
         self.index = LinkIndex(self.metric, self.network)
@@ -195,15 +197,19 @@ class LinkService:
             unknown = [word for word in unknown if not self.tokenizer.leaves_out(word)]
         if len(known) > self.limits.features:
             raise RequestError(400, f"{len(known)} known features came, at most {self.limits.features} are read.")
-        row = sparse.csr_array(
-            (np.array(list(known.values()), dtype=np.float64), list(known), [0, len(known)]),
-            shape=(1, self.metric.n_features),
-        )
+        new = self._node_of({column: number for column, number in known.items() if number})
         try:
-            return row if self.weighting is None else self.weighting.transform(row), unknown
+            return new if self.weighting is None else self.weighting.transform(new), unknown
         except ValueError:
             kind = self.weighting.kind if self.weighting is not None else ""
             raise RequestError(400, f"counts must be 0 or more, because the model weights them by {kind}.") from None
+
+    def _node_of(self, values: dict[int, float]) -> Network:
+        """Return a network of one node, made of canonical parts, which nothing has to check again."""
+        columns: np.ndarray = np.array(sorted(values), dtype=index_dtype(self.metric.n_features))
+        data = np.array([values[column] for column in columns.tolist()], dtype=np.float64)
+        row = csr_from_parts(data, columns, np.array([0, len(columns)]), (1, self.metric.n_features))
+        return self._no_node.replace(features=freeze_csr(row))
 
     def _known_name(self, value: Any) -> str:
         if not isinstance(value, str) and not is_whole(value):
