@@ -7,6 +7,7 @@ import pytest
 
 import fastspml as fs
 from fastspml.ranking.calibration import calibration_error, reliability_curve
+from fastspml.ranking.scores import NodeScores
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +71,18 @@ def test_other_networks_than_those_of_the_fit_are_refused(networks):
         fs.MTSPML.paper(n_iters=5).fit(networks).calibrate(networks[0])
     with pytest.raises(ValueError, match="has not been fitted"):
         fs.SPML.paper().calibrate(networks[0])
+
+
+def test_as_many_links_are_expected_of_hidden_nodes_as_they_have():
+    """Models of folds see fewer nodes and give lower scores, so their scores are mapped to those of the final model."""
+    networks = [net.undirected() for net in fs.datasets.debian() if net.name in ("admin", "net", "sound")]
+    splits = fs.split_networks(networks, 0.2, 0)
+    training = [split.train for split in splits]
+    model = fs.MTSPML(rank=32, n_iters=4000).fit(training).calibrate(training)
+    expected = found = 0.0
+    for q, split in enumerate(splits):
+        scores = -NodeScores(model.metric_for(q), split.network).node_scores(split.test_nodes)
+        probabilities = model.calibrations_[split.network.name].probability(scores)
+        probabilities[np.arange(len(split.test_nodes)), split.test_nodes] = 0.0
+        expected, found = expected + probabilities.sum(), found + split.network.degrees[split.test_nodes].sum()
+    assert 0.8 < expected / found < 1.2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ from fastspml.splits import Split, fold_networks
 if TYPE_CHECKING:
     from fastspml.training.estimator import Estimator
 
+REFERENCE_NODES = 200  # whose scores among non-links give the location and scale of a model's scores
 NON_LINKS_PER_NODE = 200  # sampled of the non-links of each held-out node; their weights make up for the others
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # scores, labels, nodes, weights
@@ -22,13 +24,21 @@ Pairs = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # scores, labels,
 def calibrate(model: Estimator, networks: list[Network], n_folds: int, seed: int) -> dict[str, Calibration]:
     """Return a calibration per task, from models fitted without the nodes of each fold.
 
-    Candidates are all other nodes of a task, held-out ones included.
+    Candidates are all other nodes of a task, held-out ones included. Models of folds see fewer nodes, so their scores
+    are lower: they are mapped to the location and scale that the scores of training nodes have under `model`.
     """
     pairs: dict[str, list[Pairs]] = {network.name: [] for network in networks}
+    references = [_location_and_scale(model, q, network, seed) for q, network in enumerate(networks)]
     for splits in fold_networks(networks, n_folds, seed):
         fitted = model.with_params().fit([split.train for split in splits])
         for q, split in enumerate(splits):
-            pairs[split.network.name].append(_held_out_pairs(fitted, q, split, seed))
+            scores, *others = _held_out_pairs(fitted, q, split, seed)
+            (location, scale), (to_location, to_scale) = (
+                _location_and_scale(fitted, q, split.train, seed),
+                references[q],
+            )
+            scores = to_location + (scores - location) * (to_scale / scale)
+            pairs[split.network.name].append((scores, *others))
     calibrations = {}
     for name, of_task in pairs.items():
         scores, labels, nodes, weights = (np.concatenate(parts) for parts in zip(*of_task, strict=True))
@@ -38,19 +48,36 @@ def calibrate(model: Estimator, networks: list[Network], n_folds: int, seed: int
 
 def _held_out_pairs(model: Estimator, q: int, split: Split, seed: int) -> Pairs:
     """Return scores, labels, nodes and weights of the links, and of sampled non-links, of held-out nodes."""
-    network, metric, rng = split.network, model.metric_for(q), np.random.default_rng([seed, q])
+    rng = np.random.default_rng([seed, q])
+    found: list[Pairs] = []
+    for node, row, links, others in _scored(model, q, split.network, split.test_nodes):
+        n_sampled = min(len(others), NON_LINKS_PER_NODE)
+        sampled = rng.choice(others, n_sampled, replace=False)
+        weight = len(others) / n_sampled if n_sampled else 1.0
+        candidates = np.concatenate([links, sampled]).astype(np.int64)
+        labels = np.arange(len(candidates)) < len(links)
+        found.append((row[candidates], labels, np.full(len(labels), node), np.where(labels, 1.0, weight)))
+    return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))  # type: ignore[return-value]
+
+
+def _location_and_scale(model: Estimator, q: int, network: Network, seed: int) -> tuple[float, float]:
+    """Return the mean and the standard deviation of the scores of non-links of some training nodes."""
+    nodes = np.random.default_rng([seed, q, 1]).permutation(network.n_nodes)[:REFERENCE_NODES]
+    scores = np.concatenate([row[others] for _, row, _, others in _scored(model, q, network, np.sort(nodes))])
+    if not len(scores):
+        return 0.0, 1.0
+    return float(scores.mean()), float(scores.std()) or 1.0
+
+
+def _scored(
+    model: Estimator, q: int, network: Network, nodes: np.ndarray
+) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield each node, the scores of all candidates for it, and the positions of its links and of its non-links."""
+    metric, adjacency = model.metric_for(q), network.adjacency
     scorer = NodeScores(metric, network)
     lengths = np.zeros(network.n_nodes) if metric.ranks_by_similarity else metric.sqnorms(metric.rows(network))
-    found: list[Pairs] = []
-    for block in blocks(split.test_nodes, network.n_nodes):
+    for block in blocks(nodes, network.n_nodes):
         scores = -scorer.node_scores(block) - lengths[block][:, None]
         for node, row in zip(block.tolist(), scores, strict=True):
-            links = network.adjacency.indices[network.adjacency.indptr[node] : network.adjacency.indptr[node + 1]]
-            others = np.setdiff1d(np.arange(network.n_nodes), np.append(links, node))
-            n_sampled = min(len(others), NON_LINKS_PER_NODE)
-            sampled = rng.choice(others, n_sampled, replace=False)
-            weight = len(others) / n_sampled if n_sampled else 1.0
-            candidates = np.concatenate([links, sampled]).astype(np.int64)
-            labels = np.arange(len(candidates)) < len(links)
-            found.append((row[candidates], labels, np.full(len(labels), node), np.where(labels, 1.0, weight)))
-    return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))  # type: ignore[return-value]
+            links = adjacency.indices[adjacency.indptr[node] : adjacency.indptr[node + 1]]
+            yield node, row, links, np.setdiff1d(np.arange(network.n_nodes), np.append(links, node))
