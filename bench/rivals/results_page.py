@@ -125,7 +125,7 @@ def against_all(records: Sequence[Record], data: str, ours: Sequence[Record], me
 
 
 def speed_line(records: Sequence[Record], data: str) -> str:
-    """Return the seconds of the fastest rival whose AUC is not below that of fastspml's defaults, and fastspml's own."""
+    """Return the seconds of the fastest rival that reaches the AUC of fastspml's defaults, and fastspml's own."""
     ours = of(records, data, OURS[0])
     rivals = [(name, of(records, data, name)) for name in RIVALS if name not in (*OURS, WITH_TEXTS)]
     rivals = [(name, theirs) for name, theirs in rivals if theirs and ours]
