@@ -165,14 +165,14 @@ def measure(read: Callable[[int], Any], seed: int) -> dict[str, Any]:
 
 def page(results: dict[str, list[dict[str, Any]]]) -> str:
     """Return the tables as Markdown."""
-    rows = []
+    rows: list[list[Any]] = []
     for name, records in results.items():
         for method in ("fastspml", "cosine"):
             auc, ap = ([record[method][c] for record in records] for c in (0, 1))
             seconds = f"{np.median([record['seconds'] for record in records]):.0f}" if method == "fastspml" else ""
             cells = [f"{np.mean(values):.3f} ± {np.std(values):.3f}" for values in (auc, ap)]
             rows.append([name, method, *cells, seconds])
-        published = PROTOCOLS[name][1] or {"no figure at hand": ("", "")}
+        published: dict[str, tuple[Any, Any]] = {**PROTOCOLS[name][1]} or {"no figure at hand": ("", "")}
         rows += [[name, f"{method} (published)", *values, ""] for method, values in published.items()]
     machine = about()
     return f"""# Published protocols

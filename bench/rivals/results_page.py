@@ -125,7 +125,7 @@ def against_all(records: Sequence[Record], data: str, ours: Sequence[Record], me
 
 
 def speed_line(records: Sequence[Record], data: str) -> str:
-    """Return the ratio of seconds to the fastest rival whose AUC fastspml's defaults do not exceed significantly."""
+    """Return the seconds of the fastest rival that reaches the AUC of fastspml's defaults, and fastspml's own."""
     ours = of(records, data, OURS[0])
     rivals = [(name, of(records, data, name)) for name in RIVALS if name not in (*OURS, WITH_TEXTS)]
     rivals = [(name, theirs) for name, theirs in rivals if theirs and ours]
@@ -137,9 +137,11 @@ def speed_line(records: Sequence[Record], data: str) -> str:
     if not equal:
         return "- Seconds: no rival that learns reaches the AUC of fastspml's defaults in this budget."
     cost, name = min(equal)
+    tuned = of(records, data, OURS[1])
+    beside = f"; with tuning, fastspml takes {seconds(tuned):.1f} s" if tuned else ""
     return (
-        f"- Seconds: {name} reaches the AUC of fastspml's defaults in {cost:.1f} s, "
-        f"fastspml in {seconds(ours):.2f} s: {cost / seconds(ours):.0f} times less."
+        f"- Seconds: {name} reaches the AUC of fastspml's defaults in {cost:.1f} s with its tuning, the defaults take "
+        f"{seconds(ours):.2f} s without any{beside}. The budget sets the seconds of all that are tuned."
     )
 
 
