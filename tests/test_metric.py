@@ -389,3 +389,9 @@ def test_the_tolerance_of_a_full_metric_grows_with_its_eigenvalues():
 
 def test_a_negative_rest_is_not_psd():
     assert not FullMetric(np.eye(2), np.array([0, 1]), 3, -1e-3).is_psd
+
+
+@pytest.mark.parametrize("n_features", [-1, 1.5, "3", [2], None])
+def test_the_identity_has_a_whole_number_of_features(n_features):
+    with pytest.raises(ValueError, match="n_features must be an integer from 0, got"):
+        fs.Metric.identity(n_features)

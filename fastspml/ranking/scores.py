@@ -222,7 +222,7 @@ class NodeScores:
     ) -> np.ndarray:
         """Return the MEASURES of each node's ranking, shape (len(nodes), 6)."""
         adj_indptr, adj_indices, _ = as_kernel_csr(adjacency)
-        links = (adj_indptr, adj_indices, is_candidate, k)
+        links = (adj_indptr, adj_indices, is_candidate, min(k, np.iinfo(np.int32).max))
         quality = np.empty((len(nodes), len(MEASURES)))
         shift, postings = self.shift, self._postings if self.metric.form == "diagonal" else ()
 
