@@ -42,7 +42,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "leaks.py": ("test_leaks.py",),
     "labels.py": ("test_network.py", "test_interop.py"),
     "links.py": ("test_network.py",),
-    "vocabulary.py": ("test_network.py", "test_dense_blocks.py"),
+    "vocabulary.py": ("test_network.py", "test_dense_blocks.py", "test_mapped.py"),
     "splits.py": ("test_network.py",),
     "weighting.py": ("test_weighting.py", "test_dense_blocks.py"),
     "tokens.py": ("test_readers_text.py",),

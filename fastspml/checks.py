@@ -15,6 +15,11 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
+def is_number(value: Any) -> bool:
+    """Tell whether a value is one real number, and not True or False."""
+    return is_whole(value) or isinstance(value, (float, np.floating))
+
+
 def check_positive_integer(name: str, value: Any, or_none: str = "") -> None:
     """Refuse what is not a positive integer; `or_none` names what else the caller accepts, as in " or None"."""
     if not is_whole(value) or value < 1:
@@ -29,8 +34,7 @@ def check_seed(seed: Any) -> None:
 
 def check_number(name: str, value: Any, allow_infinity: bool = False) -> None:
     """Refuse what is not a positive number, finite unless infinity is allowed."""
-    is_number = is_whole(value) or isinstance(value, (float, np.floating))
-    if not is_number or not value > 0 or (value == np.inf and not allow_infinity):
+    if not is_number(value) or not value > 0 or (value == np.inf and not allow_infinity):
         raise ValueError(f"{name} must be a positive number, got {quoted(value)}.")
 
 

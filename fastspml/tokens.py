@@ -103,7 +103,12 @@ class Tokenizer:
         -------
         csr_array of float32, shape (n_texts, len(vocabulary))
         """
-        position = {word: f for f, word in enumerate(np.asarray(vocabulary).tolist())}
+        known = np.asarray(vocabulary)
+        if known.ndim != 1:
+            raise ValueError(f"vocabulary must be a list of words, got {quoted(vocabulary)}.")
+        if isinstance(texts, str) or sparse.issparse(texts):
+            raise TypeError(f"texts must be a list of strings, got {quoted(texts)}.")
+        position = {word: f for f, word in enumerate(known.tolist())}
         words, lengths = array("i"), array("q")
         for text in texts:
             found = [position[word] for word in words_of(text) if word in position]

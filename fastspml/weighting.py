@@ -8,7 +8,7 @@ from typing import Any, NoReturn, overload
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import quoted
+from fastspml.checks import is_number, quoted
 from fastspml.network import Network, as_networks, check_same_features, described_blocks
 from fastspml.sparse.csr import block_bounds, canonical_row_blocks, csr_from_parts, freeze_csr
 from fastspml.sparse.mapped import count_columns, is_mapped, row_ranges, rows_between, spill_rows
@@ -71,7 +71,7 @@ class Weighting:
             raise ValueError(f"kind of weighting must be one of {', '.join(KINDS)}; got {quoted(kind)}.")
         if isinstance(min_df, bool) or not isinstance(min_df, (int, np.integer)) or min_df < 0:
             raise ValueError(f"min_df must be a number of nodes, got {quoted(min_df)}.")
-        if not 0.0 < max_df <= 1.0:
+        if not is_number(max_df) or not 0.0 < max_df <= 1.0:
             raise ValueError(f"max_df must be a share above 0 and up to 1, got {quoted(max_df)}.")
         self.kind = kind
         self.min_df = int(min_df)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from fastspml.checks import (
     check_number,
@@ -63,12 +62,19 @@ def test_foreign_text_is_escaped_and_cut(text, expected):
     assert len(got) <= 20
 
 
+class SeveralLines:
+    """As SciPy's matrices and NumPy's arrays are shown."""
+
+    def __repr__(self):
+        return "<several\n\tlines>"
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
         ("a  b", "'a  b'"),
         (np.zeros((2, 2)), "array([[0., 0.], [0., 0.]])"),
-        (sparse.csr_array((1, 2)), "<Compressed Sparse Row sparse array of dtype 'float64' with 0 stored elements..."),
+        (SeveralLines(), "<several lines>"),
         ("x" * 100, "'" + "x" * 76 + "..."),
         ("\ud800\x1b", "'\\ud800\\x1b'"),
     ],

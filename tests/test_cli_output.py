@@ -14,7 +14,7 @@ import pytest
 
 import fastspml as fs
 from fastspml.cli import COMMANDS, main
-from fastspml.cli.output import count, csv_text, print_table, printable
+from fastspml.cli.output import count, csv_text, print_json, print_table, printable
 from fastspml.cli.progress import TrainingProgress
 from fastspml.training.state import Progress
 
@@ -60,6 +60,17 @@ def test_a_number_agrees_with_its_noun():
 def test_a_table_that_fits_has_one_line_of_header(capsys):
     print_table([["a", 1], ["b", 20]], ["name", "most links"])
     assert capsys.readouterr().out.splitlines() == ["name  most links", "a              1", "b             20"]
+
+
+@pytest.mark.parametrize(("n_letters", "is_stacked"), [(39, False), (40, True)])
+def test_a_table_may_take_exactly_80_columns(capsys, n_letters, is_stacked):
+    print_table([["a", "b", "c"]], ["x" * 18 + " y" * 9, "z" * n_letters, "w"])  # with two gaps of 2 columns
+    assert (len(capsys.readouterr().out.splitlines()) > 2) == is_stacked
+
+
+def test_json_results_have_no_nan(capsys):
+    print_json({"auc": float("nan"), "names": ["é"]})
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {"auc": None, "names": ["é"]}
 
 
 def test_a_wide_table_stacks_the_words_of_its_header(capsys):

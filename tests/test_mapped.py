@@ -17,6 +17,7 @@ from fastspml.ranking.measures import MEASURES
 from fastspml.sparse import mapped
 from fastspml.sparse.csr import as_kernel_csr
 from fastspml.training import layout
+from fastspml.vocabulary import align_vocabulary
 from tests import naive
 from tests.conftest import dense, make_network
 
@@ -305,3 +306,15 @@ def test_a_network_trains_and_is_evaluated_in_less_memory_than_its_file_takes(tm
     assert got["auc"] > 0.8
     with pytest.raises(RuntimeError, match="MemoryError|does not fit into memory|Unable to allocate"):
         memory.in_child(path, mapped=False, **work)
+
+
+def test_features_that_a_vocabulary_lacks_are_counted_alike(tmp_path):
+    network = make_network(vocabulary=[f"word {f}" for f in range(9)])
+    path = tmp_path / "nets.h5"
+    fs.write_networks(path, network)
+    (in_file,) = fs.read_networks(path, mapped=True)
+    words = np.array([f"word {f}" for f in (7, 3, 1)])
+    for given in (network, in_file):
+        aligned, n_unknown = align_vocabulary(given, words)
+        assert n_unknown == 6
+        assert (aligned.features != network.features[:, [7, 3, 1]]).nnz == 0

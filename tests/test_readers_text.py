@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from fastspml import tokens
 from fastspml.io.readers import debian
@@ -834,3 +835,14 @@ def test_settings_of_a_tokenizer_make_an_equal_one():
     settings = expected.settings()
     assert settings == {"version": tokens.SETTINGS_VERSION, "stop_words": False, "min_df": 3, "max_df": 0.25}
     assert tokens.Tokenizer.from_settings(settings) == expected
+
+
+@pytest.mark.parametrize("texts", ["one text", sparse.bsr_array(np.eye(2))], ids=["string", "matrix"])
+def test_texts_to_count_are_a_list(texts):
+    with pytest.raises(TypeError, match="texts must be a list of strings, got"):
+        tokens.Tokenizer().count(texts, ["chess"])
+
+
+def test_a_vocabulary_to_count_over_is_a_list():
+    with pytest.raises(ValueError, match="vocabulary must be a list of words, got"):
+        tokens.Tokenizer().count(["chess"], sparse.bsr_array(np.eye(2)))

@@ -192,3 +192,9 @@ def test_words_in_every_node_carry_nothing():
 def test_mistakes_cost_a_sentence(act, sentence):
     with pytest.raises(ValueError, match=sentence):
         act()
+
+
+@pytest.mark.parametrize("max_df", [sparse.csr_array(np.eye(3)), np.ones(2), "1", None, True], ids=repr)
+def test_max_df_is_a_number(max_df):
+    with pytest.raises(ValueError, match="max_df must be a share above 0 and up to 1, got"):
+        fs.Weighting("tfidf", max_df=max_df)

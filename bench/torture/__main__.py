@@ -10,9 +10,9 @@ import argparse
 import time
 from pathlib import Path
 
-from bench.environment import RESULTS
+from bench.environment import RESULTS, about
 from bench.torture.engine import run_attempt, run_target
-from bench.torture.page import write_page
+from bench.torture.page import read_results, write_page
 from bench.torture.targets import all_targets
 
 
@@ -23,6 +23,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of all attempts (default: 0)")
     parser.add_argument("--only", help="targets whose name contains this text")
     parser.add_argument("--quick", action="store_true", help="leave out targets whose attempts take a second or more")
+    parser.add_argument("--update", action="store_true", help="keep the results of all other targets")
     parser.add_argument("--repeat", type=int, metavar="NUMBER", help="repeat one attempt in this process and show it")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="folder for torture.json and torture.md")
     options = parser.parse_args()
@@ -35,10 +36,12 @@ def main() -> None:
         return
     seconds = float("inf") if options.attempts else 60 * options.minutes
     total, began = sum(target.weight for target in targets), time.perf_counter()
-    results = {}
+    results = read_results(options.output) if options.update else {}
+    commit = about()["commit"]
     for target in targets:
         share = seconds * target.weight / total
         result = results[target.name] = run_target(target, options.seed, options.attempts, share)
+        result["commit"] = commit
         rate = result["attempts"] / max(result["elapsed_s"], 1e-9)
         print(f"{target.name}: {result['attempts']:,} attempts, {rate:,.0f} a second, {result['defect']} defects")
         for kind, count in list(result["kinds"].items())[:12]:

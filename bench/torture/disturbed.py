@@ -92,7 +92,7 @@ def _signalled(number: int) -> Callable[[Scene, random.Random], str]:
 
 
 def _full(scene: Scene, rng: random.Random) -> str:
-    """Let no file grow beyond a limit, as on a disk that has just this room; 0 bytes stands for a read-only disk."""
+    """Let no file grow beyond a limit, as on a disk that has just this room; a limit of 0 bytes is a read-only disk."""
     limit = rng.choice([0, rng.randrange(1000), rng.randrange(300_000)])
 
     def restrict() -> None:

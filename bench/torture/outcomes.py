@@ -1,4 +1,4 @@
-"""The three outcomes of an attempt, and how an error is told from a defect."""
+"""The three outcomes of an attempt, and which errors are sentences and which are defects."""
 
 from __future__ import annotations
 

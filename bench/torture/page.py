@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ COLUMNS = ("attempts", "identical", "sentence", "foreign", "defect")
 
 def page(seed: int, results: dict[str, dict[str, Any]]) -> str:
     """Return a table of the outcomes, and the defects with what repeats them."""
-    rows = [[name, *(result[column] for column in COLUMNS)] for name, result in results.items()]
-    total = ["all", *(sum(result[column] for result in results.values()) for column in COLUMNS)]
+    rows = [[name, *(r[column] for column in COLUMNS), r.get("commit")] for name, r in results.items()]
+    total = ["all", *(sum(result[column] for result in results.values()) for column in COLUMNS), None]
     lines = []
     for name, result in results.items():
         for kind, count in result["kinds"].items():
@@ -28,7 +29,7 @@ cannot be noticed (formats without checksums, forged checksums), the object is v
 with an error of one line; "foreign" counts those whose words are Python's or another library's. "Defect": a crash, a
 hang, exhausted memory, another error, or different content without a word.
 
-{markdown(["target", *COLUMNS], [*rows, total])}
+{markdown(["target", *COLUMNS, "commit"], [*rows, total])}
 
 Defects: {chr(10).join(["", "", *lines]) if lines else "none."}
 """
@@ -38,3 +39,9 @@ def write_page(folder: Path, seed: int, results: dict[str, dict[str, Any]], elap
     """Write torture.json and torture.md."""
     write_results(folder, "torture", {"seed": seed, "elapsed_s": round(elapsed_s, 1), "targets": results})
     (folder / "torture.md").write_text(page(seed, results))
+
+
+def read_results(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the targets of an earlier torture.json; none if there is no such file."""
+    path = folder / "torture.json"
+    return json.loads(path.read_text())["targets"] if path.exists() else {}

@@ -34,8 +34,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--task",
         help="name or number of the task, needed if there are several; or all: tasks are ranked too, and the column "
         f"{TASK_FIT} says how well the node fits the task, up to 1: its mean cosine similarity, under the task's "
-        "metric, to the 5 most similar nodes with links. Of hidden packages of the bundled Debian networks, 81%% get "
-        "their own section as the first task",
+        "metric, to the 5 most similar nodes with links. Of hidden packages of the bundled Debian networks, 79%% get "
+        "their own section as the first task; plain cosines of tf-idf features, without a metric, get 86%%",
     )
     parser.add_argument("-k", type=int, default=10, help="links to predict for each node (default: 10)")
     parser.add_argument(

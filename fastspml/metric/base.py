@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import float_array, quoted
+from fastspml.checks import float_array, is_whole, quoted
 from fastspml.metric.explanations import Explained, difference_of
 from fastspml.network import Network
 from fastspml.sparse.csr import canonical_rows
@@ -164,6 +164,8 @@ class Metric(Explained):
         >>> fs.Metric.identity(2).distance([0, 0], [3, 4])
         25.0
         """
+        if not is_whole(n_features) or n_features < 0:
+            raise ValueError(f"n_features must be an integer from 0, got {quoted(n_features)}.")
         return Metric.diagonal(np.ones(n_features), **context)
 
     @property
