@@ -391,7 +391,6 @@ def test_a_negative_rest_is_not_psd():
     assert not FullMetric(np.eye(2), np.array([0, 1]), 3, -1e-3).is_psd
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("k", [1, 2, 5, 100])
 def test_the_first_pairs_are_those_of_the_whole_list_also_among_ties(k):
     rng = np.random.default_rng(0)
@@ -402,9 +401,9 @@ def test_the_first_pairs_are_those_of_the_whole_list_also_among_ties(k):
     assert len({pair[2] for pair in everything}) < len(everything)
     assert metric.explain_pairs(x, y, k).tolist() == everything[:k]
     assert all(shared != 0.0 for _, _, shared in everything)
-=======
+
+
 @pytest.mark.parametrize("n_features", [-1, 1.5, "3", [2], None])
 def test_the_identity_has_a_whole_number_of_features(n_features):
     with pytest.raises(ValueError, match="n_features must be an integer from 0, got"):
         fs.Metric.identity(n_features)
->>>>>>> torture

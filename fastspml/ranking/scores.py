@@ -214,12 +214,8 @@ class NodeScores:
         self, nodes: np.ndarray, adjacency: sparse.csr_array, is_candidate: np.ndarray, k: int, n_threads: int = 1
     ) -> np.ndarray:
         """Return the MEASURES of each node's ranking, shape (len(nodes), 6)."""
-<<<<<<< HEAD
         links = positives(adjacency, is_candidate)
-=======
-        adj_indptr, adj_indices, _ = as_kernel_csr(adjacency)
-        links = (adj_indptr, adj_indices, is_candidate, min(k, np.iinfo(np.int32).max))
->>>>>>> torture
+        k = min(k, np.iinfo(np.int32).max)
         quality = np.empty((len(nodes), len(MEASURES)))
         is_diagonal = self.metric.form == "diagonal"
         scored = scoring.Scored(self._postings, self.norms, self.shift) if is_diagonal else None
