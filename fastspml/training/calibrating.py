@@ -32,13 +32,13 @@ def calibrate(model: Estimator, networks: list[Network], n_folds: int, seed: int
     for splits in fold_networks(networks, n_folds, seed):
         fitted = model.with_params().fit([split.train for split in splits])
         for q, split in enumerate(splits):
-            scores, *others = _held_out_pairs(fitted, q, split, seed)
+            scores, labels, nodes, weights = _held_out_pairs(fitted, q, split, seed)
             (location, scale), (to_location, to_scale) = (
                 _location_and_scale(fitted, q, split.train, seed),
                 references[q],
             )
             scores = to_location + (scores - location) * (to_scale / scale)
-            pairs[split.network.name].append((scores, *others))
+            pairs[split.network.name].append((scores, labels, nodes, weights))
     calibrations = {}
     for name, of_task in pairs.items():
         scores, labels, nodes, weights = (np.concatenate(parts) for parts in zip(*of_task, strict=True))
