@@ -33,10 +33,8 @@ def calibrate(model: Estimator, networks: list[Network], n_folds: int, seed: int
         fitted = model.with_params().fit([split.train for split in splits])
         for q, split in enumerate(splits):
             scores, labels, nodes, weights = _held_out_pairs(fitted, q, split, seed)
-            (location, scale), (to_location, to_scale) = (
-                _location_and_scale(fitted, q, split.train, seed),
-                references[q],
-            )
+            location, scale = _location_and_scale(fitted, q, split.train, seed)
+            to_location, to_scale = references[q]
             scores = to_location + (scores - location) * (to_scale / scale)
             pairs[split.network.name].append((scores, labels, nodes, weights))
     calibrations = {}
