@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastspml.kernels.compiler_hints import in_registers, opaque_increment, tail
 from fastspml.kernels.generator import mix
 from fastspml.kernels.jit import kernel
 from fastspml.kernels.prefetch import elements_per_line, prefetch
@@ -86,14 +85,11 @@ def add_to_embedding(embedding, f, x, settings, step_sizes, factor_totals):
 @kernel
 def embed_row(form, nonzeros, row, settings, factor_totals, embedding):
     """Set embedding, (width,), to F'x of a row, in place."""
-    nonzeros, factor_totals, embedding = tail(nonzeros, row.start), in_registers(factor_totals), in_registers(embedding)
     for k in range(np.uint64(len(embedding))):
         embedding[k] = 0.0
-    p = ZERO
-    while p < row.n:
+    for p in range(row.start, row.start + row.n):
         f, x = np.uint64(feature_at(nonzeros, p)), value_at(nonzeros, p)
         add_to_embedding(embedding, f, x, settings, form.step_sizes, factor_totals)
-        p = opaque_increment(p)
     for k in range(settings.rank, np.uint64(len(embedding))):
         embedding[k] = 0.0
 
@@ -158,18 +154,13 @@ def add_factor_row(form, nonzeros, row, direction, settings, sums):
     In a shard they count `clock_rate` times.
     """
     rate, square = np.float64(settings.clock_rate), mean_square(direction, settings.rank)
-    nonzeros, direction = tail(nonzeros, row.start), in_registers(direction)
-    factor_totals, squares = in_registers(sums.factor_totals), in_registers(sums.squares)
-    step_sizes = in_registers(form.step_sizes)
-    p = ZERO
-    while p < row.n:
+    for p in range(row.start, row.start + row.n):
         f, x = np.uint64(feature_at(nonzeros, p)), np.float64(value_at(nonzeros, p))
-        total, scaled = factor_totals[f], direction.dtype.type(rate * x)
+        total, scaled = sums.factor_totals[f], direction.dtype.type(rate * x)
         for k in range(np.uint64(len(direction))):
             total[k] += scaled * direction[k]
-        squares[f] += rate * x * x * square
-        step_sizes[f] = settings.step / np.sqrt(squares[f] + EPSILON)
-        p = opaque_increment(p)
+        sums.squares[f] += rate * x * x * square
+        form.step_sizes[f] = settings.step / np.sqrt(sums.squares[f] + EPSILON)
     return row.n * settings.rank
 
 
