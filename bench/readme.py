@@ -156,6 +156,8 @@ def anchors_sentence(results: dict[str, list[dict[str, Any]]]) -> str:
     """Return the AUC of fastspml beside the best published one, of each published protocol, as one sentence."""
     parts = []
     for name, records in results.items():
+        if not anchors.PROTOCOLS[name][1]:
+            continue  # no published figure at hand
         auc = float(np.mean([record["fastspml"][0] for record in records]))
         method, published = max(anchors.PROTOCOLS[name][1].items(), key=lambda item: item[1][0])
         parts.append(f"{name} {auc:.3f} ({method}, published: {published[0]:.3f})")

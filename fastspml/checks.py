@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import errno
+import math
+import numbers
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:  # listing runs needs no NumPy
+    import numpy as np
 
 
 def is_whole(value: Any) -> bool:
     """Tell whether a value is an integer, and not True or False."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:
     """Tell whether a value is one real number, and not True or False."""
-    return is_whole(value) or isinstance(value, (float, np.floating))
+    return is_whole(value) or (isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational))
 
 
 def check_positive_integer(name: str, value: Any, or_none: str = "") -> None:
@@ -34,12 +37,14 @@ def check_seed(seed: Any) -> None:
 
 def check_number(name: str, value: Any, allow_infinity: bool = False) -> None:
     """Refuse what is not a positive number, finite unless infinity is allowed."""
-    if not is_number(value) or not value > 0 or (value == np.inf and not allow_infinity):
+    if not is_number(value) or not value > 0 or (value == math.inf and not allow_infinity):
         raise ValueError(f"{name} must be a positive number, got {quoted(value)}.")
 
 
 def float_array(values: Any, what: str) -> np.ndarray:
     """Return values as an array of float64; refuse what is not numbers."""
+    import numpy as np
+
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

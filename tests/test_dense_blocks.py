@@ -336,8 +336,8 @@ def test_a_metric_without_weighting_takes_blocks():
 def test_a_metric_that_weights_refuses_blocks_in_the_wrong_order():
     metric = fs.SPML.paper(weighting="l2", n_iters=5).fit(with_vectors(widths=(4,))).metric_
     rows = with_vectors(widths=(4,)).features.toarray()
-    with pytest.raises(ValueError, match=r"attributes has dense blocks of 4 \+ 9 features"):
-        metric.attributes([rows[:, 9:], rows[:, :9]])
+    with pytest.raises(ValueError, match=r"rows has dense blocks of 4 \+ 9 features"):
+        metric.rows([rows[:, 9:], rows[:, :9]])
 
 
 def test_explanations_name_dense_features():

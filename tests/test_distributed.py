@@ -293,7 +293,7 @@ def test_the_digest_covers_all_sources(tmp_path, monkeypatch):
 
 
 def test_a_cluster_that_cannot_pay_is_said_so_and_costs_little(client, tasks, monkeypatch):
-    with pytest.raises(ValueError, match="a fit with shards=1 cannot be run on a cluster; set shards to 8"):
+    with pytest.raises(ValueError, match="a fit with shards=1 cannot be run on a cluster; set shards to 16"):
         distributed.fit(fs.SPML.paper(n_iters=50), tasks, client)
     model = fs.SPML.paper(n_iters=40, shards=3)
     expected = bits(model.fit(tasks))
