@@ -149,12 +149,12 @@ class Weighting:
             return self._transform_networks([data])[0]
         if isinstance(data, (list, tuple)) and data and isinstance(data[0], Network):
             return self._transform_networks(as_networks(data))
-        rows, dense_blocks = canonical_row_blocks(data, "attributes")
-        self._check_width(rows.shape[1], "attributes")
+        rows, dense_blocks = canonical_row_blocks(data, "rows")
+        self._check_width(rows.shape[1], "rows")
         last = dense_blocks[len(dense_blocks) - len(self.dense_blocks_) :]  # sparse features may be given dense, too
         if dense_blocks and last != self.dense_blocks_:
-            self._refuse_blocks(dense_blocks, "attributes")
-        self._check_sign(rows, self._n_sparse, "attributes")
+            self._refuse_blocks(dense_blocks, "rows")
+        self._check_sign(rows, self._n_sparse, "rows")
         return self._weight(rows)
 
     def fit_transform(self, networks: Any) -> Any:

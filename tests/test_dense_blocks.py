@@ -167,9 +167,9 @@ NAMED = fs.Network([COUNTS, VECTORS], name="named", vocabulary=[*WORDS, "warm", 
         (lambda: fs.Weighting().fit(NETWORK).transform(PLAIN), ValueError, "'plain' has no dense blocks, but the weighting was fitted on networks with dense blocks of 2 features"),
         (lambda: fs.Weighting().fit(PLAIN.replace(features=abs(PLAIN.features))).transform(NETWORK), ValueError, "'a' has dense blocks of 2 features, but the weighting was fitted on networks with no dense blocks"),
         (lambda: fs.Weighting().fit(fs.Network([-COUNTS, VECTORS])), ValueError, r"has negative features \(-3.0\), which tf-idf"),
-        (lambda: fs.Weighting().fit(NETWORK).transform([-COUNTS, VECTORS]), ValueError, r"attributes has negative features \(-3.0\)"),
-        (lambda: fs.Weighting("l2").fit(NETWORK).transform([VECTORS, COUNTS.toarray()]), ValueError, r"attributes has dense blocks of 2 \+ 3 features, but the weighting"),
-        (lambda: fs.Weighting("l2").fit(NETWORK).transform([COUNTS, OTHERS]), ValueError, "attributes has 4 features, but the weighting was fitted on 5"),
+        (lambda: fs.Weighting().fit(NETWORK).transform([-COUNTS, VECTORS]), ValueError, r"rows has negative features \(-3.0\)"),
+        (lambda: fs.Weighting("l2").fit(NETWORK).transform([VECTORS, COUNTS.toarray()]), ValueError, r"rows has dense blocks of 2 \+ 3 features, but the weighting"),
+        (lambda: fs.Weighting("l2").fit(NETWORK).transform([COUNTS, OTHERS]), ValueError, "rows has 4 features, but the weighting was fitted on 5"),
     ],
 )  # fmt: skip
 def test_mistakes_cost_a_sentence(act, error, sentence):
