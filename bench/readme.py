@@ -232,7 +232,7 @@ def _ranking_rows(ranking: dict[str, Any]) -> list[list[str]]:
     rows[0][:2] = ["exact 10 nearest nodes, queries per second", f"{ours:,.0f}"]
     ours, other = (auc["seconds for all"][name] for name in ("fastspml, one thread", "roc_auc_score loop"))
     title = f"scikit-learn's roc_auc_score in a loop, from {auc['timed nodes']['roc_auc_score loop']} nodes"
-    what = f"AUC of {auc['hidden nodes']:,} hidden nodes, seconds"
+    what = f"AUC of {auc['hidden nodes']:,} hidden nodes with links, seconds"
     return [*rows, [what, f"{ours:.1f}", f"{other:.0f}", title, f"{other / ours:,.0f}"]]
 
 

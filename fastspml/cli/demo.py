@@ -24,14 +24,12 @@ fastspml demo --synthetic -o planted"""
 
 # Chosen by 3-fold cross-validation over the training nodes of the first split, with 10,000 iterations. The grid had
 # been narrowed before on Debian sections, with scores that included hidden nodes.
-COMMON: dict[str, Any] = {"weighting": "tfidf", "margin": 1 / 3, "n_iters": 20_000}
+COMMON: dict[str, Any] = {
+    "metric": "diagonal", "score": "distance", "weighting": "tfidf", "margin": 1 / 3, "n_iters": 20_000,
+}  # fmt: skip
 SINGLE: dict[str, Any] = {**COMMON, "prior": "identity", "reg": 1e-2}
 POOLED: dict[str, Any] = {**COMMON, "prior": "identity", "reg": 1e-3}
 MULTI: dict[str, Any] = {**COMMON, "common_reg": 1e-2, "task_reg": 1e-2, "project": "combined"}
-FACTORED: dict[str, Any] = {
-    "weighting": "tfidf", "metric": "factored", "step": 0.005, "margin": 1.0, "n_iters": 20_000, "common_reg": 1e-3,
-    "task_reg": 1e-3, "project": "combined",
-}  # fmt: skip
 
 # With --synthetic: networks in which the weights that make nodes link are known.
 PLANTED: dict[str, Any] = {"n_tasks": 3, "n_nodes": 500, "n_features": 2000, "words_per_node": 40, "links_per_node": 5}
@@ -142,7 +140,7 @@ def _methods(**params: Any) -> dict[str, Any]:
         "ST-SPML": SingleTaskSPML(**SINGLE | params),
         "U-SPML": SPML(**POOLED | params),
         "MT-SPML": MTSPML(**MULTI | params),
-        "MT-SPML, factored": MTSPML(**FACTORED | params),
+        "MT-SPML, factored": MTSPML(**params),
     }
 
 
