@@ -76,12 +76,18 @@ def changes_silently(rng):
     return Outcome(DEFECT, "silent: changed")
 
 
+def writes_here(rng):
+    Path("stray").write_text("by a relative name")
+    return Outcome(IDENTICAL)
+
+
 ENGINE = {
     "crash": (crashes_now_and_then, 20, {"batch": 8}),
     "hang": (hangs, 1, {"cpu_s": 0.02}),
     "memory": (exhausts_memory, 1, {"memory_bytes": 2**26}),
     "error": (fails_itself, 1, {}),
     "silent": (changes_silently, 2, {}),
+    "writes": (writes_here, 1, {}),
 }
 
 
@@ -113,6 +119,11 @@ def test_exhausted_memory_is_a_defect(engine):
 
 def test_an_error_of_the_attack_itself_is_not_hidden(engine):
     assert engine["error"]["defects"][0]["detail"] == "unexpected ValueError: of the attack"
+
+
+def test_files_that_an_attempt_writes_are_removed(engine):
+    assert engine["writes"][IDENTICAL] == 1
+    assert not (ROOT / "stray").exists()
 
 
 def test_the_page_lists_defects_with_what_repeats_them(engine):

@@ -17,7 +17,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import chdir, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,7 +81,7 @@ def fast_folder() -> str | None:
 
 def run_attempt(target: Target, seed: int, number: int) -> Outcome:
     """Repeat one attempt in this process, without limits."""
-    with tempfile.TemporaryDirectory(dir=fast_folder()) as name:
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as name, chdir(name):
         return target.prepare(Path(name))(generator(seed, target, number))
 
 
@@ -106,6 +106,7 @@ def _serve(target: Target, seed: int, n_attempts: int | None, seconds: float, fo
     """Prepare a target, then start batch after batch."""
     work = folder / "work"
     work.mkdir()
+    os.chdir(work)  # what an attempt writes by a relative name is removed with the folder
     warnings.simplefilter("ignore")
     attempt = target.prepare(work)
     board, log = Board(), folder / "defects.jsonl"
