@@ -146,7 +146,7 @@ def spml(X_list, triplets, reg, metric, prior, margin, projection, average):
     X_list : list of arrays, shape (n_q, d); several are pooled.
     triplets : for every iteration a list of (task, i, j, l).
     metrics[t-1] : what a fit with n_iters = t returns, shape (d, d).
-    violations[t-1] : number of violated triplets of iteration t, judged at M^(t-1).
+    violations[t-1] : number of violated triplets of iteration t, evaluated at M^(t-1).
     """
     d = X_list[0].shape[1]
     P = prior_matrix(prior, d)
@@ -178,15 +178,15 @@ def mtspml(X_list, triplets, common_reg, task_regs, metric, margin, projection, 
     part_projection = {"each": projection, "combined": "never"}[project_what]
     common = np.eye(d)
     tasks = [np.eye(d) for _ in X_list]
-    judges = [common + task for task in tasks]
+    evaluated_metrics = [common + task for task in tasks]
     common_iterates = []
     task_iterates = [[] for _ in X_list]
     results, violations = [], []
     for t, batches in enumerate(triplets, start=1):
-        # 1. Judge every task at the metrics of t-1.
+        # 1. Evaluate the hinge of every task at the metrics of t-1.
         gradients, counts = [], []
-        for judge, X, batch in zip(judges, X_list, batches, strict=True):
-            gradient, n_violated = data_subgradient(judge, X, batch, margin, metric)
+        for evaluated_metric, X, batch in zip(evaluated_metrics, X_list, batches, strict=True):
+            gradient, n_violated = data_subgradient(evaluated_metric, X, batch, margin, metric)
             gradients.append(gradient)
             counts.append(n_violated)
         violations.append(counts)
@@ -198,13 +198,13 @@ def mtspml(X_list, triplets, common_reg, task_regs, metric, margin, projection, 
         step = 1 / (common_reg * t)
         common = common - step * (common_reg * (common - np.eye(d)) + sum(gradients))
 
-        # 3. Project the parts, or the sums that the next iteration is judged at.
+        # 3. Project the parts, or the sums that the next iteration is evaluated at.
         if projection_is_due(part_projection, t):
             common = project(common)
             tasks = [project(task) for task in tasks]
-        judges = [common + task for task in tasks]
+        evaluated_metrics = [common + task for task in tasks]
         if project_what == "combined" and projection_is_due(projection, t):
-            judges = [project(judge) for judge in judges]
+            evaluated_metrics = [project(evaluated_metric) for evaluated_metric in evaluated_metrics]
 
         # 4. Record what a fit ending here returns.
         common_iterates.append(common)
@@ -302,17 +302,17 @@ def sharded(
         """Return what iteration t adds to every sum, and its violations."""
         added, counts = [part.copy() for part in nothing], []
         for pool, batch in enumerate(triplets[t - 1]):
-            judge = metrics[0] + metrics[1 + pool] if has_tasks else metrics[0]
+            evaluated_metric = metrics[0] + metrics[1 + pool] if has_tasks else metrics[0]
             if project_what == "combined" and t > 1 and projection_is_due(projection, t - 1):
-                judge = project(judge)
+                evaluated_metric = project(evaluated_metric)
             if has_factors:
-                judge = judge + F @ F.T
-            gradient, n_violated = pooled_subgradient(judge, X_list, batch, margin, metric, score)
+                evaluated_metric = evaluated_metric + F @ F.T
+            gradient, n_violated = pooled_subgradient(evaluated_metric, X_list, batch, margin, metric, score)
             for c in [0, 1 + pool] if has_tasks else [0]:
                 added[c] = added[c] - gradient
             for q, i, j, l in batch if has_factors else []:
                 x_i, x_j, x_l = X_list[q][[i, j, l]]
-                if gap(judge, x_i, x_j, x_l, score) + margin > 0:
+                if gap(evaluated_metric, x_i, x_j, x_l, score) + margin > 0:
                     S, G = factor_step(F, x_i, x_j, x_l, score)
                     added[-2], added[-1] = added[-2] + S, added[-1] + G
             counts.append(n_violated)
@@ -366,17 +366,17 @@ def mean_metric(totals, reg, prior):
 def added_task(common, X, triplets, reg, metric, margin, projection, project_what, common_reg=None, t_before=0):
     """Return (common, task, combined, violations) after a task was added to a trained model.
 
-    common : the common metric, shape (d, d); it stays unless common_reg is given, and then goes on from t_before.
+    common : the common metric, shape (d, d); it stays unless common_reg is given, and then continues from t_before.
     X : the new task's attributes; triplets : for every iteration a list of (i, j, l).
     """
     d = X.shape[1]
     task, violations = np.zeros((d, d)), []
-    judged = common
+    evaluated = common
     if common_reg and project_what == "combined" and projection_is_due(projection, t_before):
-        judged = project(common)
+        evaluated = project(common)
     for k, batch in enumerate(triplets, start=1):
         t = t_before + k if common_reg else k
-        gradient, n_violated = data_subgradient(judged, X, batch, margin, metric)
+        gradient, n_violated = data_subgradient(evaluated, X, batch, margin, metric)
         task = task - (reg * task + gradient) / (reg * k)
         if common_reg:
             common = common - (common_reg * (common - np.eye(d)) + gradient) / (common_reg * t)
@@ -385,7 +385,7 @@ def added_task(common, X, triplets, reg, metric, margin, projection, project_wha
             task = project(task)
             if common_reg:
                 common = project(common)
-        judged = project(common + task) if is_due and project_what == "combined" else common + task
+        evaluated = project(common + task) if is_due and project_what == "combined" else common + task
         violations.append(n_violated)
     if projection != "never" and project_what == "each":
         task = project(task)
@@ -413,7 +413,7 @@ def spml_objective(M, X_list, A_list, reg, prior, margin):
 
 
 def mtspml_objective(common, combined, tasks, X_list, A_list, common_reg, task_regs, margin):
-    """Return equation (8), the hinges of task q judged at combined[q].
+    """Return equation (8), the hinges of task q evaluated at combined[q].
 
     common, and each of combined and tasks, has shape (d, d); each of X_list (n_q, d),
     each of A_list (n_q, n_q).

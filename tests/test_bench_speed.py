@@ -160,11 +160,11 @@ def test_only_what_a_method_does_is_counted():
 
 
 def test_the_judge_is_the_objective_of_the_model(planted):
-    train, judge = objective.problem(planted, n_hidden=20, n_fresh=500)
+    train, evaluator = objective.problem(planted, n_hidden=20, n_fresh=500)
     model = fs.SPML.paper(reg=REG, n_iters=30, projection="never", seed=objective.FRESH_SEED).fit(train)
-    assert judge.objective(model.metric_.weights, REG) == pytest.approx(model.objective(train, n_triplets=500))
-    expected = fs.link_auc(model.metric_, judge.network, judge.hidden)
-    assert judge.auc(model.metric_.weights) == pytest.approx(np.nanmean(expected))
+    assert evaluator.objective(model.metric_.weights, REG) == pytest.approx(model.objective(train, n_triplets=500))
+    expected = fs.link_auc(model.metric_, evaluator.network, evaluator.hidden)
+    assert evaluator.auc(model.metric_.weights) == pytest.approx(np.nanmean(expected))
 
 
 def test_reached():

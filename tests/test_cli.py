@@ -427,4 +427,13 @@ def test_warm_up_uses_every_form_and_says_where_the_cache_is(capsys, monkeypatch
 
 
 def test_warm_up_fits_ranks_and_searches(networks):
-    _use(fs.SPML, "diagonal", networks)
+    called = []
+
+    class Model(fs.SPML):
+        def fit(self, given, *arguments):
+            called.append((self.shards, self.score, len(given)))
+            return super().fit(given, *arguments)
+
+    _use(Model, "diagonal", networks)
+    one, all_ = 1, len(networks)
+    assert called == [(1, "distance", one), (1, "distance", all_), (2, "similarity", one), (2, "similarity", all_)]

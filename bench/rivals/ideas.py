@@ -6,21 +6,17 @@ first split's test set are never used. A parameter of an idea is chosen on the o
 
 from __future__ import annotations
 
-import argparse
-import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 import fastspml as fs
-from bench.environment import RESULTS, write_results
 from bench.paper import tables
 from bench.rivals.child import MEASURES, TEST_SIZE
-from bench.rivals.data_sets import DATA_SETS
 from bench.rivals.hard_negatives import train_factors
+from bench.rivals.study import run_study
 from fastspml.ranking.scores import link_scores
 from fastspml.splits import Split, fold_networks
 
@@ -185,22 +181,5 @@ this is in the library.
 {chr(10).join(parts)}"""
 
 
-def main() -> None:
-    """Read the command line, and measure."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", nargs="+", choices=list(DATA_SETS), default=list(DATA_SETS), metavar="name")
-    parser.add_argument("-o", "--output", type=Path, default=RESULTS)
-    arguments = parser.parse_args()
-    results = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        for name in arguments.data:
-            results[name] = measure(DATA_SETS[name].read())
-            for idea, values in results[name].items():
-                print(name, idea, *(f"{measure_} {np.mean(values[measure_]):.4f}" for measure_ in MEASURES), flush=True)
-            write_results(arguments.output, "rivals_ideas", {"results": results})
-            (arguments.output / "rivals_ideas.md").write_text(page(results))
-
-
 if __name__ == "__main__":
-    main()
+    run_study("rivals_ideas", str(__doc__), measure, page)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
-import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import fastspml as fs
-from bench.environment import RESULTS, write_results
 from bench.paper import tables
 from bench.rivals.child import MEASURES, TEST_SIZE
-from bench.rivals.data_sets import DATA_SETS
 from bench.rivals.fastspml_default import Fastspml
 from bench.rivals.lambdarank import LambdaRank
 from bench.rivals.rival import VALIDATION_SIZE, Clock
+from bench.rivals.study import run_study
 
 # Columns of `lambdarank.PairFeatures` that are left out.
 GROUPS = {
@@ -65,22 +61,5 @@ Differences of about .02 are within the noise of one fold.
 {chr(10).join(parts)}"""
 
 
-def main() -> None:
-    """Read the command line, and measure."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", nargs="+", choices=list(DATA_SETS), default=list(DATA_SETS), metavar="name")
-    parser.add_argument("-o", "--output", type=Path, default=RESULTS)
-    arguments = parser.parse_args()
-    results = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        for name in arguments.data:
-            results[name] = measure(DATA_SETS[name].read())
-            for left_out, values in results[name].items():
-                print(name, left_out, *(f"{key} {value:.4f}" for key, value in values.items()), flush=True)
-            write_results(arguments.output, "rivals_pair_features", {"results": results})
-            (arguments.output / "rivals_pair_features.md").write_text(page(results))
-
-
 if __name__ == "__main__":
-    main()
+    run_study("rivals_pair_features", str(__doc__), measure, page)

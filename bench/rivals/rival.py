@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,7 +43,7 @@ class Clock:
         return self.used >= self.budget
 
 
-class Rival:
+class Rival(ABC):
     """A way to predict links, tuned on nodes held out of the training networks.
 
     Attributes
@@ -66,9 +67,9 @@ class Rival:
         self.setting: Setting = {}
         self.n_tried = 0
 
+    @abstractmethod
     def train(self, networks: list[fs.Network], setting: Setting, clock: Clock) -> Scorer:
         """Return a scorer learned from training networks; iterative learners stop when the clock is over."""
-        raise NotImplementedError
 
     def fit(self, networks: list[fs.Network], seconds: float) -> Rival:
         """Choose a setting on held-out training nodes, and train with it on all of them, in about `seconds` in all.

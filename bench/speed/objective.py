@@ -1,7 +1,7 @@
 """Who reaches an objective first: (3) of the paper on fresh triplets, and AUC of hidden nodes, against seconds.
 
 Debian packages, tf-idf rows, a fifth of the nodes hidden, a diagonal metric, prior zero, nothing projected. All methods
-are judged by one function of the weights, on the same fresh triplets. Seconds count everything from the weighted
+are evaluated by one function of the weights, on the same fresh triplets. Seconds count everything from the weighted
 network on: laying out, drawing, writing triplets out, learning; neither compiling nor judging.
 """
 
@@ -22,14 +22,14 @@ from fastspml.metric import DiagonalMetric
 REGS, MARGIN = (1e-4, 1e-5), 1.0  # the second gives the better AUC, and takes longer
 N_WRITTEN = 200_000  # triplets that are written out for scikit-learn
 FRESH_SEED, WRITTEN_SEED, TRAINING_SEED = 0, 1, 2
-BLOCK = 50_000  # triplets written out at a time when they are judged, which bounds memory
+BLOCK = 50_000  # triplets written out at a time when they are evaluated, which bounds memory
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4)  # LIBLINEAR's own default is the first, scikit-learn's the last
 N_PASSES = 20  # of SGD over what is written out
 
 Curve = list[dict[str, float]]
 
 
-class Judge:
+class Evaluator:
     """The objective of any weights on fresh triplets, written out once, and the AUC of hidden nodes."""
 
     def __init__(self, train: fs.Network, network: fs.Network, hidden: np.ndarray, n_triplets: int) -> None:
@@ -58,13 +58,13 @@ class Judge:
         ]
 
 
-def problem(network: fs.Network, n_hidden: int, n_fresh: int) -> tuple[fs.Network, Judge]:
+def problem(network: fs.Network, n_hidden: int, n_fresh: int) -> tuple[fs.Network, Evaluator]:
     """Return the weighted training network, and the evaluation on hidden nodes."""
     split = network.split(test_size=0.2, seed=0)
     weighting = fs.Weighting("tfidf").fit(split.train)
     train, whole = weighting.transform(split.train), weighting.transform(network)
     linked = split.test_nodes[whole.degrees[split.test_nodes] > 0]
-    return train, Judge(train, whole, linked[:n_hidden], n_fresh)
+    return train, Evaluator(train, whole, linked[:n_hidden], n_fresh)
 
 
 def doubling(first: int) -> Iterator[int]:
@@ -136,10 +136,10 @@ def measure(
 ) -> dict[str, Any]:
     """Return a curve for each method and reg, and the time at which each reached LIBLINEAR's objective."""
     n_hidden, n_fresh, limit_s = (200, 200_000, 3.0) if quick else (1000, 1_000_000, 20.0)
-    tell("objective: fresh triplets to judge by")
-    train, judge = problem(network or networks.debian_packages(), n_hidden, n_fresh)
+    tell("objective: fresh triplets to evaluate on")
+    train, evaluator = problem(network or networks.debian_packages(), n_hidden, n_fresh)
     results: dict[str, Any] = {
-        "written": n_written, "fresh": n_fresh, "hidden": len(judge.hidden), "nodes": train.n_nodes,
+        "written": n_written, "fresh": n_fresh, "hidden": len(evaluator.hidden), "nodes": train.n_nodes,
         "words": train.n_features, "curves": {}, "reached": {},
     }  # fmt: skip
     written = None
@@ -151,21 +151,21 @@ def measure(
             lambda: peers.as_examples(peers.write_out(peers.attributes(train), triplets))
         )
     for reg in REGS[:1] if quick else REGS:
-        curves = _curves(tell, train, judge, written, results.get("writing_s", 0.0), reg, limit_s)
+        curves = _curves(tell, train, evaluator, written, results.get("writing_s", 0.0), reg, limit_s)
         results["curves"][f"{reg:g}"] = curves
         results["reached"][f"{reg:g}"] = reached(curves)
     return results
 
 
 def _curves(
-    tell: Callable[[str], None], train: fs.Network, judge: Judge, written: Any, writing_s: float, reg: float,
+    tell: Callable[[str], None], train: fs.Network, evaluator: Evaluator, written: Any, writing_s: float, reg: float,
     limit_s: float,
 ) -> dict[str, Curve]:  # fmt: skip
     curves: dict[str, Curve] = {}
 
     def follow(name: str, weights: Iterator[np.ndarray], before_s: float = 0.0) -> None:
         tell(f"objective: reg {reg:g}, {name}")
-        curves[name] = curves.get(name, []) + judge.curve(weights, reg, limit_s, before_s)
+        curves[name] = curves.get(name, []) + evaluator.curve(weights, reg, limit_s, before_s)
 
     for name, params in OURS.items():
         next(by_fastspml(train, reg, 1, **params))  # compiles

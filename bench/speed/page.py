@@ -113,7 +113,7 @@ def objective_section(part: dict[str, Any]) -> str:
         f"""## Objective against seconds
 
 Debian packages, {part["nodes"]:,} training nodes, {part["words"]:,} words, tf-idf, diagonal, prior zero, margin 1,
-nothing projected. All are judged on the same {part["fresh"]:,} fresh triplets, and by the AUC of {part["hidden"]:,}
+nothing projected. All are evaluated on the same {part["fresh"]:,} fresh triplets, and by the AUC of {part["hidden"]:,}
 hidden nodes.
 Seconds have everything in them but compiling and judging; LIBLINEAR (C = 1/(reg m), no intercept) and SGD are given
 m = {part["written"]:,} triplets, and the time to write them out, {part.get("writing_s", 0.0):.2f} s, is counted.

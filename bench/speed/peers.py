@@ -118,17 +118,17 @@ class ScipySPML:
 
     def iterates(self, triplets: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         """Yield the totals after each batch; always the same array."""
-        totals, judged = (
+        totals, evaluated = (
             np.zeros(self.rows.shape[1]),
             np.full(self.rows.shape[1], self.reg),
         )  # starts at I
         for t, batch in enumerate(triplets, start=1):
             parts = self.parts(self.rows, batch)
-            sums = (parts @ judged) / (self.reg * max(1, t - 1))
+            sums = (parts @ evaluated) / (self.reg * max(1, t - 1))
             is_violated = sums.reshape(-1, len(batch)).sum(axis=0) + self.margin > 0.0
             shares = np.resize(is_violated / -len(batch), len(sums))
             np.add.at(totals, parts.indices, np.repeat(shares, np.diff(parts.indptr)) * parts.data)
-            judged = totals
+            evaluated = totals
             yield totals
 
 
