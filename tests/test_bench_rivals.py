@@ -10,7 +10,7 @@ import fastspml as fs
 from bench.rivals import __main__ as command
 from bench.rivals import child, data_sets, ideas, registry, results_page
 from bench.rivals.cosine import Cosine
-from bench.rivals.rival import Clock, Rival, with_tasks
+from bench.rivals.rival import Clock, TunedRival, with_tasks
 from bench.rivals.union import Union
 
 
@@ -24,7 +24,7 @@ def networks():
     ]
 
 
-class Constant(Rival):
+class Constant(TunedRival):
     """A rival of three settings that scores by a setting: the second knows the links."""
 
     name = "constant"
@@ -163,10 +163,11 @@ def test_every_rival_has_a_file_a_name_and_a_style():
 
     assert len(registry.RIVALS) == len(registry.FILES)
     assert set(STYLES) == set(registry.RIVALS)
+    assert all(registry.rival_class(file)().name == name for name, file in registry.RIVALS.items())
 
 
 def test_a_missing_package_is_the_reason():
-    class Absent(Rival):
+    class Absent(TunedRival):
         modules = ("numpy", "no_such_module")
 
     assert registry.missing(Absent) == "no_such_module not installed"

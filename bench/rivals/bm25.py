@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 import fastspml as fs
-from bench.rivals.rival import Clock, Rival, Setting
+from bench.rivals.rival import Clock, Setting, TunedRival
 from fastspml.ranking.measures import Scorer
 
 
-class BM25(Rival):
+class BM25(TunedRival):
     """Rank candidates by BM25; k1, b and the variant are tuned."""
 
     name = "bm25s"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 import fastspml as fs
-from bench.rivals.rival import Clock, Rival, Setting
+from bench.rivals.rival import Clock, Setting, TunedRival
 from bench.rivals.union import Union
 from fastspml.ranking.measures import Scorer
 
 
-class Cosine(Rival):
+class Cosine(TunedRival):
     """Rank candidates by the cosine of tf-idf rows."""
 
     name = "cosine"

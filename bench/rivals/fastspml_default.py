@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 import fastspml as fs
-from bench.rivals.rival import Clock, Rival, Setting
+from bench.rivals.rival import Clock, Setting, TunedRival
 from fastspml.ranking.scores import link_scores
 
 
-class Fastspml(Rival):
+class Fastspml(TunedRival):
     """Fit SPML, or MT-SPML if there are several tasks."""
 
     name = "fastspml"

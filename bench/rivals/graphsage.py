@@ -8,14 +8,14 @@ import numpy as np
 from scipy import sparse
 
 import fastspml as fs
-from bench.rivals.rival import Clock, Rival, Setting
+from bench.rivals.rival import Clock, Setting, TunedRival
 from bench.rivals.union import Union
 from fastspml.ranking.measures import Scorer
 
 N_NEGATIVES, MAX_LINKS, TEMPERATURE = 20, 20_000, 0.1
 
 
-class GraphSAGE(Rival):
+class GraphSAGE(TunedRival):
     """In every epoch some nodes play new nodes: they lose their links, which are then predicted."""
 
     name = "GraphSAGE"

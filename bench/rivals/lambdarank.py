@@ -9,14 +9,14 @@ from scipy import sparse
 from scipy.sparse.linalg import svds
 
 import fastspml as fs
-from bench.rivals.rival import Clock, Rival, Setting
+from bench.rivals.rival import Clock, Setting, TunedRival
 from bench.rivals.union import Union
 from fastspml.ranking.measures import Scorer
 
 N_RANDOM, N_FOLDS, MAX_QUERIES = 60, 3, 3000
 
 
-class LambdaRank(Rival):
+class LambdaRank(TunedRival):
     """Cosines of words and of latent factors, sizes, and the degree and the neighbours of known candidates."""
 
     name = "LightGBM"

@@ -6,12 +6,12 @@ import numpy as np
 from scipy import sparse
 
 import fastspml as fs
-from bench.rivals.rival import Clock, Rival, Setting
+from bench.rivals.rival import Clock, Setting, TunedRival
 from bench.rivals.union import Union
 from fastspml.ranking.measures import Scorer
 
 
-class HybridLightFM(Rival):
+class HybridLightFM(TunedRival):
     """A node is a user by its words, and an item by its words and, if it was trained on, by itself."""
 
     name = "LightFM"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 import fastspml as fs
-from bench.rivals.rival import Clock, Rival, Setting
+from bench.rivals.rival import Clock, Setting, TunedRival
 from bench.rivals.texts import Vectors
 from fastspml.ranking.measures import Scorer
 
 
-class MiniLM(Rival):
+class MiniLM(TunedRival):
     """Rank candidates by the inner product of sentence vectors, centred or not."""
 
     name = "MiniLM, faiss"

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 import fastspml as fs
-from bench.rivals.rival import Clock, Rival, Setting
+from bench.rivals.rival import Clock, Setting, TunedRival
 from bench.rivals.union import Union
 from fastspml.ranking.measures import Scorer
 
 
-class XRLinear(Rival):
+class XRLinear(TunedRival):
     """A label is a trained node, so an unseen candidate has none: the cosine is added with a tuned weight."""
 
     name = "PECOS"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import fastspml as fs
-from bench.rivals.rival import Clock, Rival, Setting
+from bench.rivals.rival import Clock, Setting, TunedRival
 from fastspml.baselines import Popularity
 from fastspml.ranking.measures import Scorer
 
 
-class MostLinked(Rival):
+class MostLinked(TunedRival):
     """Rank candidates by their number of training links."""
 
     name = "popularity"

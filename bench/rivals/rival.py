@@ -52,20 +52,34 @@ class Rival(ABC):
     uses : what it knows of a candidate when it predicts, as the page says it
     modules : names of the modules that it needs
     needs_texts : whether it needs the texts of the nodes
-    settings : settings to try, the default first
+    scorer : what ranks candidates, set by `fit`
     """
 
     name: str = ""
     uses: str = "words"
     modules: tuple[str, ...] = ()
     needs_texts: bool = False
-    settings: tuple[Setting, ...] = ({},)
+    scorer: Scorer
 
     def __init__(self, vectors: Any = None) -> None:
         """Take sentence vectors of the nodes, if the rival needs them: a `texts.Vectors`."""
         self.vectors = vectors
         self.setting: Setting = {}
         self.n_tried = 0
+
+    @abstractmethod
+    def fit(self, networks: list[fs.Network], seconds: float) -> Rival:
+        """Tune and train on training networks, in about `seconds` in all."""
+
+    def scores(self, network: fs.Network, nodes: np.ndarray) -> np.ndarray:
+        """Return how likely each of the nodes links to every node, shape (len(nodes), n_nodes)."""
+        return self.scorer.scores(network, nodes)
+
+
+class TunedRival(Rival):
+    """A rival whose settings are tried one after the other; `settings` has the default first."""
+
+    settings: tuple[Setting, ...] = ({},)
 
     @abstractmethod
     def train(self, networks: list[fs.Network], setting: Setting, clock: Clock) -> Scorer:
@@ -91,10 +105,6 @@ class Rival(ABC):
                 self.setting, best = setting, score
         self.scorer = self._trained(networks, self.setting, Clock(clock.left))
         return self
-
-    def scores(self, network: fs.Network, nodes: np.ndarray) -> np.ndarray:
-        """Return how likely each of the nodes links to every node, shape (len(nodes), n_nodes)."""
-        return self.scorer.scores(network, nodes)
 
     def _trained(self, networks: list[fs.Network], setting: Setting, clock: Clock) -> Scorer:
         if setting.get("tasks") != "separate":

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 import fastspml as fs
-from bench.rivals.rival import Clock, Rival, Setting
+from bench.rivals.rival import Clock, Setting, TunedRival
 from bench.rivals.union import Union
 from fastspml.ranking.measures import Scorer
 
@@ -16,7 +16,7 @@ FNV = np.uint64(16_777_619)  # Vowpal Wabbit's quadratic feature of hashes a and
 BLOCK, LOOK = 256, 200
 
 
-class VowpalWabbit(Rival):
+class VowpalWabbit(TunedRival):
     """Learn to tell links from random pairs by quadratic features, the candidate's words, and the cosine."""
 
     name = "Vowpal Wabbit"
