@@ -41,12 +41,33 @@ def pooled_precision(scores: np.ndarray, is_link: np.ndarray) -> float:
     return float(np.sum(np.diff(n_hits, prepend=0) * n_hits / (ends + 1)) / is_link.sum())
 
 
-def pair_scores(metric: fs.Metric, features: Any, pairs: np.ndarray) -> np.ndarray:
+def pair_scores(metric: fs.Metric, features: Any, pairs: np.ndarray, training: fs.Network) -> np.ndarray:
     """Return the score of each pair of rows, larger for likelier links.
 
-    Pairs of different nodes are compared here, so a similarity is divided by the lengths of both: x'My / (|x| |y|).
+    Pairs of different nodes are compared here, so a similarity is divided by the lengths of both: x'My / (|x| |y|). The
+    neighbours of an end that was seen in training count as the metric says; the nodes of `training` are positions.
     """
     rows = metric.rows(features)
+    scores = own_scores(metric, rows, pairs)
+    if not metric.neighbour_weight:
+        return scores
+    place = np.full(rows.shape[0], -1)
+    place[training.nodes] = np.arange(training.n_nodes)
+    is_seen = place[pairs] >= 0
+    ends = np.where(is_seen[:, :1], pairs[:, ::-1], pairs)  # the seen end, if there is one, last
+    n_links = np.where(is_seen.sum(axis=1) == 1, training.degrees[place[ends[:, 1]]], 0)
+    has_links = np.flatnonzero(n_links)
+    neighbours = training.nodes[training.adjacency[place[ends[has_links, 1]]].indices]
+    through = np.column_stack([np.repeat(ends[has_links, 0], n_links[has_links]), neighbours])
+    starts = np.concatenate([[0], np.cumsum(n_links[has_links])[:-1]])
+    best = np.maximum.reduceat(own_scores(metric, rows, through), starts)
+    weight = metric.neighbour_weight
+    scores[has_links] = (scores[has_links] + weight * best) / (1 + weight)
+    return scores
+
+
+def own_scores(metric: fs.Metric, rows: Any, pairs: np.ndarray) -> np.ndarray:
+    """Return the score of each pair of weighted rows from their features alone."""
     ends = rows[pairs[:, 0]], rows[pairs[:, 1]]
     if metric.score == "distance":
         return -metric.paired_distances(*ends)
@@ -58,7 +79,8 @@ def deal(seed: int) -> tuple[fs.Network, Any, np.ndarray, np.ndarray]:
     """Return the training network, the features of all nodes, and the pairs to rank of DEAL's split of CiteSeer."""
     folder = data.folder("deal-citeseer")
     links = sparse.csr_array(sparse.load_npz(folder / "ind_train_A.npz"))
-    training = fs.Network(sparse.csr_array(sparse.load_npz(folder / "ind_train_X.npz")), links + links.T)
+    features = sparse.csr_array(sparse.load_npz(folder / "ind_train_X.npz"))
+    training = fs.Network(features, links + links.T, nodes=np.load(folder / "nodes_keep.npy"))
     pairs = np.load(folder / "pv0.10_pt0.00_pn0.10_arrays.npz")
     features = sparse.csr_array(sparse.load_npz(folder / "X_sp.npz"))
     return training, features, pairs["arr_3"], pairs["arr_4"]
@@ -66,7 +88,7 @@ def deal(seed: int) -> tuple[fs.Network, Any, np.ndarray, np.ndarray]:
 
 def graph2gauss(name: str, seed: int, share: float = 0.1) -> tuple[fs.Network, Any, np.ndarray, np.ndarray]:
     """Return the same for Graph2Gauss's protocol on a network of ../shared/data/npz."""
-    network, rng = data.citations(name)[0].undirected(), np.random.default_rng(seed)
+    network, rng = numbered(data.citations(name)[0].undirected()), np.random.default_rng(seed)
     is_hidden = hidden_share(network.n_nodes, share, rng)
     is_hidden |= (network.adjacency @ (~is_hidden).astype(np.int64)) == 0  # left without a link to a seen node
     positive = hidden_links(network, is_hidden)
@@ -81,7 +103,7 @@ def graph2gauss(name: str, seed: int, share: float = 0.1) -> tuple[fs.Network, A
 def edgeless(name: str, seed: int, share: float = 0.1) -> tuple[fs.Network, Any, np.ndarray, np.ndarray]:
     """Return the same for Edgeless's protocol."""
     network, rng = largest_component(data.citations(name)[0].undirected()), np.random.default_rng(seed)
-    network = fs.Network(with_sum_one(network.features), network.adjacency)
+    network = numbered(network.replace(features=with_sum_one(network.features)))
     is_hidden = hidden_share(network.n_nodes, share, rng)
     positive, taken = hidden_links(network, is_hidden), link_keys(network)
     negative = np.zeros_like(positive)
@@ -90,6 +112,11 @@ def edgeless(name: str, seed: int, share: float = 0.1) -> tuple[fs.Network, Any,
         while pair[0] == pair[1] or key_of(network, pair) in taken:
             pair[:] = rng.choice(hidden), rng.integers(network.n_nodes)
     return network.subset(np.flatnonzero(~is_hidden)), network.features, positive, negative
+
+
+def numbered(network: fs.Network) -> fs.Network:
+    """Return a network whose nodes are called by their positions."""
+    return fs.Network(network.features, network.adjacency)
 
 
 def hidden_share(n_nodes: int, share: float, rng: np.random.Generator) -> np.ndarray:
@@ -158,7 +185,7 @@ def measure(read: Callable[[int], Any], seed: int) -> dict[str, Any]:
     )
     found: dict[str, Any] = {"seed": seed, "seconds": seconds, "params": selection.best_params_}
     for name, metric in (("fastspml", selection.best_estimator_.metric_), ("cosine", cosine)):
-        scores = pair_scores(metric, features, pairs)
+        scores = pair_scores(metric, features, pairs, training)
         found[name] = pooled_auc(scores, is_link), pooled_precision(scores, is_link)
     return found
 

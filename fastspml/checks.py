@@ -41,6 +41,12 @@ def check_number(name: str, value: Any, allow_infinity: bool = False) -> None:
         raise ValueError(f"{name} must be a positive number, got {quoted(value)}.")
 
 
+def check_not_negative(name: str, value: Any) -> None:
+    """Refuse what is not a finite number from 0."""
+    if not is_number(value) or not 0 <= value < math.inf:
+        raise ValueError(f"{name} must be a number from 0, got {quoted(value)}.")
+
+
 def float_array(values: Any, what: str) -> np.ndarray:
     """Return values as an array of float64; refuse what is not numbers."""
     import numpy as np

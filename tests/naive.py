@@ -557,6 +557,18 @@ def nearest(M, X, y, k, exclude=None, score="distance"):
     return indices, -values if score == "similarity" else values
 
 
+def average_neighbours(scores, A, weight):
+    """Return (s + weight b) / (1 + weight) of scores (n,), smaller is better; b is the best score that links to it.
+
+    A : 0/1, shape (n, n), the known links; a row that none links to keeps its score.
+    """
+    averaged = []
+    for c in range(len(scores)):
+        linking = [float(scores[i]) for i in range(len(A)) if A[i, c] != 0]
+        averaged.append((scores[c] + weight * min(linking)) / (1 + weight) if linking else scores[c])
+    return np.array(averaged, dtype=float)
+
+
 def connect(M, X, k, score="distance"):
     """Return C(X, M), 0/1, shape (n, n): each row linked to its k nearest others.
 

@@ -67,10 +67,29 @@ def test_pairs_are_scored_by_distance_or_normalised_similarity(network):
     x, y = dense[pairs[:, 0]], dense[pairs[:, 1]]
     distance = fs.Metric.factored(weights, factors)
     expected = [-(a - b) @ matrix @ (a - b) for a, b in zip(x, y, strict=True)]
-    np.testing.assert_allclose(anchors.pair_scores(distance, network.features, pairs), expected)
+    np.testing.assert_allclose(anchors.pair_scores(distance, network.features, pairs, network), expected)
     similarity = fs.Metric.factored(weights, factors, score="similarity")
     expected = [a @ matrix @ b / np.sqrt((a @ matrix @ a) * (b @ matrix @ b)) for a, b in zip(x, y, strict=True)]
-    np.testing.assert_allclose(anchors.pair_scores(similarity, network.features, pairs), expected)
+    np.testing.assert_allclose(anchors.pair_scores(similarity, network.features, pairs, network), expected)
+
+
+def test_neighbours_of_the_end_that_was_seen_count(network):
+    plain = fs.Metric.identity(60, score="similarity")
+    metric = fs.Metric.identity(60, score="similarity", neighbour_weight=0.5)
+    everything, seen = network.undirected(), np.arange(10, network.n_nodes)
+    training = everything.subset(seen)
+    links = training.adjacency.toarray()
+    node = int(seen[links.sum(axis=1).argmax()])
+    around = seen[links[node - 10]]
+    assert len(around) > 1
+    pairs = np.array([[3, node], [node, 3], [3, 4], [node, int(seen[0])]])
+
+    def scores_of(some):
+        return anchors.pair_scores(plain, network.features, np.array(some), training)
+
+    own, best = scores_of(pairs), scores_of([[3, other] for other in around]).max()
+    expected = [(own[0] + 0.5 * best) / 1.5, (own[0] + 0.5 * best) / 1.5, own[2], own[3]]
+    np.testing.assert_allclose(anchors.pair_scores(metric, network.features, pairs, training), expected)
 
 
 def test_the_most_suggested_node_is_counted(network):

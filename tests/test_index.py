@@ -478,11 +478,11 @@ def test_adding_to_a_large_index_indexes_the_added_nodes_only(crowd, monkeypatch
     sizes = []
     monkeypatch.setattr(
         "fastspml.ranking.index.NodeScores",
-        lambda metric, rows: sizes.append(rows.shape[0]) or NodeScores(metric, rows),
+        lambda metric, rows, **known: sizes.append(rows.shape[0]) or NodeScores(metric, rows, **known),
     )
     monkeypatch.setattr(
         "fastspml.ranking.segments.NodeScores",
-        lambda metric, rows: sizes.append(rows.shape[0]) or NodeScores(metric, rows),
+        lambda metric, rows, **known: sizes.append(rows.shape[0]) or NodeScores(metric, rows, **known),
     )
     for start in range(500, 600, 10):
         index.add(crowd.subset(range(start, start + 10)))

@@ -87,9 +87,11 @@ def two_threads(network: fs.Network, n_triplets: int, repeats: int) -> float:
     case, n_iters = Case("", "factored", BATCH), n_triplets // BATCH
     prepared = fs.SPML.paper(metric="factored").prepare(network)
     one, two = (case.run(prepared, n_iters, shards=N_SHARDS, n_threads=n) for n in (1, 2))
-    if not np.array_equal(one().state_.sums.factor_totals, two().state_.sums.factor_totals):
+    found: dict[str, Any] = {}
+    runs = {name: lambda name=name, run=run: found.update({name: run()}) for name, run in (("one", one), ("two", two))}
+    seconds = interleaved(runs, repeats)
+    if not np.array_equal(*(model.state_.sums.factor_totals for model in found.values())):
         raise AssertionError("two threads gave other bits than one.")
-    seconds = interleaved({"one": one, "two": two}, repeats)
     return seconds["one"] / seconds["two"]
 
 
@@ -127,7 +129,7 @@ def measure(tell: Callable[[str], None], quick: bool = False) -> dict[str, Any]:
         network = tfidf(cases.SHAPES[shape]())
         if limit.has_compiler():
             results["C"][shape] = beside_c(network, n_triplets, repeats)
-        results["two threads"][shape] = two_threads(network, 5 * n_triplets, 3)
+        results["two threads"][shape] = two_threads(network, 50 * n_triplets, 3)
     network = tfidf(cases.SHAPES[SHAPES[0]]())
     tell("factored: peers")
     work: dict[str, tuple[int, Callable[[], Any]]] = {

@@ -111,11 +111,16 @@ def _nearest(
     metric: Any, network: Any, group: NewNodes, q: int, k: int, is_same_file: bool
 ) -> list[list[tuple[str, float]]]:
     """Return the names and scores of the k nearest nodes of each new node, without the node itself."""
+    import numpy as np
+
     from fastspml.ranking.index import LinkIndex
+    from fastspml.ranking.known_links import without_links_of
 
     own = _own_positions(network, group, is_same_file and group.position == q)
-    index = LinkIndex(metric, network)
     is_known = any(position >= 0 for position in own)
+    if is_known and metric.neighbour_weight:
+        network = without_links_of(network, np.array([position for position in own if position >= 0]))
+    index = LinkIndex(metric, network)
     n_found = min(k + 1, network.n_nodes) if is_known and 1 <= k <= network.n_nodes else k
     nodes, values = index.query(group.rows, n_found)
     nearest = []

@@ -36,6 +36,8 @@ def write_metric(file: Writer, parent: Any, name: str, metric: Metric) -> None:
     else:
         file.array(group, "weights", metric.diagonal_entries)
     file.text(group, "score", metric.score)
+    if metric.neighbour_weight:
+        file.array(group, "neighbour_weight", metric.neighbour_weight)
     file.array(group, "takes_counts", bool(metric.takes_counts))
     if metric.vocabulary is not None:
         file.shared(group, "vocabulary", metric.vocabulary, Writer.labels)
@@ -50,8 +52,9 @@ def read_metric(file: Reader, parent: Any, name: str) -> Metric:
         "vocabulary": read_if_there(file, group, "vocabulary", Reader.labels),
         "weighting": read_if_there(file, group, "weighting", read_weighting),
         "takes_counts": file.number(group, "takes_counts", kinds="b"),
-        # Files of earlier versions have no score.
+        # Files of earlier versions have neither.
         "score": file.text(group, "score") if file.find(group, "score") is not None else "distance",
+        "neighbour_weight": read_if_there(file, group, "neighbour_weight", read_weight) or 0.0,
     }
     if file.find(group, "factors") is not None:
         with file.checking(name):
@@ -68,6 +71,11 @@ def read_metric(file: Reader, parent: Any, name: str) -> Metric:
     with file.checking(name):
         check_columns(columns, n_features)
         return FullMetric(block, columns, n_features, rest, **context)
+
+
+def read_weight(file: Reader, parent: Any, name: str) -> float:
+    """Read a number that a metric ranks candidates with."""
+    return file.number(parent, name, kinds="f")
 
 
 def read_factors(file: Reader, parent: Any, name: str) -> np.ndarray:

@@ -272,7 +272,7 @@ def _read_nodes(file: Reader, group: Any) -> Network:
 
 
 def _with_links(file: Reader, parent: Any, name: str, network: Network) -> Network:
-    links = file.once(parent, name, _read_links)
+    links = file.once(parent, name, read_links)
     if links.shape[0] != network.n_nodes:
         file.refuse(f"{name} of {file.name} links {links.shape[0]} nodes, but X has {network.n_nodes}; it is damaged.")
     return network.replace(adjacency=links)
@@ -339,7 +339,7 @@ def read_features(file: Reader, parent: Any, name: str) -> sparse.csr_array:
     return features
 
 
-def _read_links(file: Reader, parent: Any, name: str) -> sparse.csr_array:
+def read_links(file: Reader, parent: Any, name: str) -> sparse.csr_array:
     """Read links; those that are not canonical CSR are converted by `Network`."""
     matrix = _read_matrix(file, parent, name)
     n_nodes = matrix.shape[0]

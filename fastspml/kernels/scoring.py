@@ -105,6 +105,24 @@ def subtract_embeddings(doubled, by_factor, scores):
                 k += ONE
 
 
+@kernel
+def average_neighbours(scores, linking, weight, averaged):
+    """Fill averaged (queries, n) with (s + weight b) / (1 + weight), in place; s is the score of a node.
+
+    b is the smallest score among the nodes that link to it, row by row in `linking`. A node that none links to keeps s.
+    """
+    for query in range(np.uint64(scores.shape[0])):
+        row, filled = scores[query], averaged[query]
+        for node in range(np.uint64(len(row))):
+            start, end = linking.indptr[node], linking.indptr[node + ONE]
+            filled[node] = row[node]
+            if start < end:
+                best = row[linking.indices[start]]
+                for p in range(start + ONE, end):
+                    best = min(best, row[linking.indices[p]])
+                filled[node] = (row[node] + weight * best) / (1.0 + weight)
+
+
 @allocating_kernel
 def score_pairs(queries, postings, weights, norms, scores):
     """Fill scores (queries, n) with norms - sum over common features of w (|x| + |y| - |x - y|), in place.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import float_array, is_whole, quoted
+from fastspml.checks import check_not_negative, float_array, is_whole, quoted
 from fastspml.metric.explanations import Explained, difference_of
 from fastspml.network import Network
 from fastspml.sparse.csr import canonical_rows
@@ -51,6 +51,9 @@ class Metric(Explained):
     score : {"distance", "similarity"}
         What ranks the candidates c of a query x: the distance d(x, c), smallest first, or the similarity 2 x'Mc,
         largest first. The similarity is minus the distance without x'Mx and c'Mc.
+    neighbour_weight : float
+        If w > 0 and links are known, candidates are ranked by (s + w b) / (1 + w), where s is the distance or
+        similarity of the candidate and b is the best one of the nodes that are known to link to it.
 
     Examples
     --------
@@ -71,6 +74,7 @@ class Metric(Explained):
         weighting: Weighting | None = None,
         takes_counts: bool = False,
         score: str = "distance",
+        neighbour_weight: float = 0.0,
     ) -> None:
         if vocabulary is not None and len(vocabulary) != n_features:
             raise ValueError(f"vocabulary names {len(vocabulary)} features, but the metric has {n_features}.")
@@ -78,11 +82,13 @@ class Metric(Explained):
             raise ValueError("a metric that takes counts needs the weighting to apply to them.")
         if score not in SCORES:
             raise ValueError(f"score must be 'distance' or 'similarity', got {quoted(score)}.")
+        check_not_negative("neighbour_weight", neighbour_weight)
         self.n_features = n_features
         self.vocabulary = None if vocabulary is None else np.asarray(vocabulary)
         self.weighting = weighting
         self.takes_counts = takes_counts
         self.score = score
+        self.neighbour_weight = float(neighbour_weight)
 
     # ---- constructors ----
 
@@ -94,7 +100,7 @@ class Metric(Explained):
         ----------
         weights : array-like, shape (n_features,)
         **context
-            vocabulary, weighting, takes_counts and score; see `Metric`.
+            vocabulary, weighting, takes_counts, score and neighbour_weight; see `Metric`.
 
         Examples
         --------
@@ -114,7 +120,7 @@ class Metric(Explained):
         ----------
         matrix : array-like, shape (n_features, n_features)
         **context
-            vocabulary, weighting, takes_counts and score; see `Metric`.
+            vocabulary, weighting, takes_counts, score and neighbour_weight; see `Metric`.
 
         Examples
         --------
@@ -141,7 +147,7 @@ class Metric(Explained):
         factors : array-like, shape (n_features, rank)
             float32 or float64; not copied if it has one of these types and contiguous rows.
         **context
-            vocabulary, weighting, takes_counts and score; see `Metric`.
+            vocabulary, weighting, takes_counts, score and neighbour_weight; see `Metric`.
 
         Examples
         --------
@@ -170,12 +176,13 @@ class Metric(Explained):
 
     @property
     def context(self) -> dict[str, Any]:
-        """Keyword arguments of the metric beside its numbers: vocabulary, weighting, takes_counts and score."""
+        """Keyword arguments of the metric beside its numbers."""
         return {
             "vocabulary": self.vocabulary,
             "weighting": self.weighting,
             "takes_counts": self.takes_counts,
             "score": self.score,
+            "neighbour_weight": self.neighbour_weight,
         }
 
     @property
@@ -381,17 +388,22 @@ class Metric(Explained):
             raise ValueError(f"metrics over {self.n_features} and {other.n_features} features cannot be added.")
         if (self.takes_counts, self.weighting) != (other.takes_counts, other.weighting):
             raise ValueError("metrics with different weightings cannot be added; fit both with the same one.")
-        if self.score != other.score:
+        if (self.score, self.neighbour_weight) != (other.score, other.neighbour_weight):
             raise ValueError(
-                f"a metric that ranks by {self.score} and one that ranks by {other.score} cannot be added; "
-                "create both with the same score."
+                f"a metric that ranks by {_ranking(self)} and one that ranks by {_ranking(other)} cannot be added; "
+                "create both with the same score and neighbour_weight."
             )
         return self._plus(other)
 
 
 def score_suffix(metric: Metric) -> str:
-    """Return the part of a repr that names the score; empty for the default, distance."""
-    return ", score='similarity'" if metric.ranks_by_similarity else ""
+    """Return the part of a repr that tells how candidates are ranked; empty for the default, distance."""
+    score = ", score='similarity'" if metric.ranks_by_similarity else ""
+    return score + (f", neighbour_weight={metric.neighbour_weight:g}" if metric.neighbour_weight else "")
+
+
+def _ranking(metric: Metric) -> str:
+    return metric.score + (f" with neighbour_weight={metric.neighbour_weight:g}" if metric.neighbour_weight else "")
 
 
 def _described(weighting: Weighting | None) -> str:

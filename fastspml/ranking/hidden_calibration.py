@@ -10,6 +10,7 @@ import numpy as np
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.ranking.calibration import Calibration, calibration_error, reliability_curve
+from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.scores import NodeScores, blocks
 
 N_GROUPS = 10  # of nodes, by their expected number of links
@@ -63,7 +64,7 @@ def hidden_calibration(model: Any, networks: list[Network]) -> list[HiddenCalibr
 
 
 def _of_task(metric: Metric, network: Network, nodes: np.ndarray, calibration: Calibration) -> HiddenCalibration:
-    scorer = NodeScores(metric, network)
+    scorer = NodeScores(metric, network, known=KnownLinks(network.adjacency).without(nodes))
     lengths = np.zeros(network.n_nodes) if metric.ranks_by_similarity else metric.sqnorms(metric.rows(network))
     sums = np.zeros((len(BINS) + 1, 3))  # of probabilities, links and pairs
     expected, found = np.zeros(0), np.zeros(0)

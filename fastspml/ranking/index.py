@@ -13,6 +13,7 @@ from scipy import sparse
 from fastspml.checks import check_number, is_whole, quoted
 from fastspml.metric import Metric
 from fastspml.network import Network, as_networks
+from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.measures import blank_rows, check_network, known_features, metric_of, warn_of_blank
 from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import NodeScores
@@ -35,7 +36,7 @@ class LinkIndex:
     ----------
     model : Metric, or a fitted model
     network : Network
-        Nodes that can be found.
+        Nodes that can be found. Its links are used if the metric has a `neighbour_weight`; added nodes have none.
     task : str or int, optional
         Task of the model whose metric is used; by default the one that has the name of the network.
 
@@ -63,10 +64,11 @@ class LinkIndex:
     def __init__(self, model: Metric | Any, network: Network, task: str | int | None = None) -> None:
         check_network(network, "LinkIndex")
         self.metric = metric_of(model, network if task is None else task, "LinkIndex")
+        known = KnownLinks(network.adjacency) if self.metric.neighbour_weight else None
         names = NodeNames(
             network.nodes if network.has_node_names else np.arange(network.n_nodes), network.has_node_names
         )
-        self._start(Segments.of(NodeScores(self.metric, network)), names)
+        self._start(Segments.of(NodeScores(self.metric, network, known=known)), names)
 
     def _start(self, segments: Segments, names: NodeNames) -> None:
         names.index_names()  # so that `add` takes time for the added nodes only
@@ -190,7 +192,8 @@ class LinkIndex:
         rows = self.metric.rows(nodes_or_rows, "rows")
         if isinstance(nodes_or_rows, Network) and nodes is None and nodes_or_rows.has_node_names:
             nodes = nodes_or_rows.nodes
-        added = Segments.of(NodeScores(self.metric, rows))
+        known = KnownLinks.none(rows.shape[0]) if self.metric.neighbour_weight else None
+        added = Segments.of(NodeScores(self.metric, rows, known=known))
         with self._lock:
             segments, names = self._state
             self._state = segments.plus(added), _with_names(names, nodes, rows.shape[0])
@@ -271,7 +274,7 @@ def connect(model: Metric | Any, network: Network, k: int, n_threads: int = 1) -
     """Return C(X, M) of the paper: every node linked to its k nearest, as a CSR array of booleans.
 
     Ties are broken as in `LinkIndex.query`. Under a metric with score="similarity", every node is linked to the k most
-    similar ones.
+    similar ones. Features alone are compared: the links of the network are not used.
 
     Parameters
     ----------
@@ -289,8 +292,9 @@ def connect(model: Metric | Any, network: Network, k: int, n_threads: int = 1) -
     """
     check_network(network, "connect")
     metric = metric_of(model, network, "connect")
-    nodes = np.sort(LinkIndex(metric, network).neighbours(k, n_threads), axis=1)
     n_nodes = network.n_nodes
+    unlinked = network.with_links(sparse.csr_array((n_nodes, n_nodes), dtype=bool))
+    nodes = np.sort(LinkIndex(metric, unlinked).neighbours(k, n_threads), axis=1)
     links = csr_from_parts(
         np.ones(nodes.size, dtype=bool),
         nodes.ravel().astype(index_dtype(n_nodes)),

@@ -3,6 +3,7 @@
 metric        see `io.metric_files`
 X             weighted features of the nodes, CSR
 by_feature    the transpose of X, CSR: the inverted index; left out under a full metric
+links         known links; left out unless the metric has a neighbour_weight
 obs           names of the nodes; left out if they have none
 """
 
@@ -15,10 +16,11 @@ from scipy import sparse
 
 from fastspml.io.elements import INDEX, check_format, read_if_there, read_names, write_format, write_names
 from fastspml.io.metric_files import read_metric, write_metric
-from fastspml.io.network_files import read_features, write_csr
+from fastspml.io.network_files import read_features, read_links, write_csr
 from fastspml.io.reading import reading
 from fastspml.io.writing import writing
 from fastspml.metric import Metric
+from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import NodeScores
 from fastspml.sparse.csr import freeze_csr
@@ -35,6 +37,8 @@ def write_index(
         write_csr(file, file.root, "X", freeze_csr(scores.rows))
         if not metric.is_full:
             write_csr(file, file.root, "by_feature", freeze_csr(scores.by_feature))
+        if scores.known is not None:
+            write_csr(file, file.root, "links", scores.known.links)
         if names.are_names:
             write_names(file, file.root, "obs", names.names)
 
@@ -59,8 +63,14 @@ def read_index(path: str | os.PathLike[str], mapped: bool, verify: bool | None) 
         names = read_if_there(file, file.root, "obs", read_names)
         if names is not None and len(names) != rows.shape[0]:
             file.refuse(f"obs of {file.name} names {len(names)} of {rows.shape[0]} nodes; one name each is needed.")
+        known = None
+        if metric.neighbour_weight:
+            links = read_links(file, file.root, "links")
+            if links.shape[0] != rows.shape[0]:
+                file.refuse(f"links of {file.name} are among {links.shape[0]} of {rows.shape[0]} nodes; it is damaged.")
+            known = KnownLinks(links)
         labels = np.arange(rows.shape[0]) if names is None else names
-        return metric, NodeScores(metric, rows, by_feature), NodeNames(labels, names is not None)
+        return metric, NodeScores(metric, rows, by_feature, known), NodeNames(labels, names is not None)
 
 
 def _is_transpose(rows: sparse.csr_array, by_feature: sparse.csr_array) -> bool:

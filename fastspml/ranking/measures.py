@@ -15,6 +15,7 @@ from fastspml.kernels import scoring
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.ranking import mapped_ranking
+from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.scores import MEASURES, NodeScores, blocks, positives
 from fastspml.sparse.mapped import take_rows
 
@@ -168,14 +169,19 @@ class LinkQuality:
 class HiddenLinks:
     """The links of nodes whose candidates are ranked, by any number of scorers.
 
-    Parameters are those of `link_quality`.
+    Parameters are those of `link_quality`; `known` are the nodes whose links among each other a ranking may use, by
+    default those that are seen or, if these are not given either, all but `nodes`.
     """
 
-    def __init__(self, network: Network, nodes: Any, candidates: Any = None, seen: Any = None) -> None:
+    def __init__(
+        self, network: Network, nodes: Any, candidates: Any = None, seen: Any = None, known: Any = None
+    ) -> None:
         self.network = network
         self.nodes = network.positions(nodes).astype(np.uint64)
         self._is_candidate = np.ones(network.n_nodes, dtype=bool) if candidates is None else _mask(network, candidates)
         self._is_seen = None if seen is None else _mask(network, seen)
+        known = seen if known is None else known
+        self._is_known = ~_mask(network, nodes) if known is None else _mask(network, known) & ~_mask(network, nodes)
         self._scores: NodeScores | None = None
 
     def quality(self, scorer: Metric | Scorer | Any, k: int = 10, n_threads: int = 1) -> LinkQuality:
@@ -206,9 +212,11 @@ class HiddenLinks:
     def _rank_by_metric(self, metric: Metric, is_candidate: np.ndarray, k: int, n_threads: int) -> np.ndarray:
         network, scores = self.network, self._scores
         if network.is_mapped:
+            refuse_links(metric)
             return mapped_ranking.link_quality(metric, network, self.nodes, is_candidate, k, n_threads)
         if scores is None or not scores.fits(metric):
-            scores = NodeScores(metric, network)
+            known = KnownLinks(network.adjacency).without(np.flatnonzero(~self._is_known))
+            scores = NodeScores(metric, network, known=known)
         elif scores.metric is not metric:  # the inverted index does not depend on the metric, so it is built once
             scores = scores.under(metric)
         self._scores = scores
@@ -223,6 +231,14 @@ class HiddenLinks:
             scores = scores_of(scorer, self.network, nodes.astype(np.int64))
             scoring.link_quality(-np.ascontiguousarray(scores), nodes, links, k, filled)
         return quality
+
+
+def refuse_links(metric: Metric) -> None:
+    """Refuse to rank a mapped network by neighbours, which needs the scores of all nodes at a time."""
+    if metric.neighbour_weight:
+        raise ValueError(
+            "a mapped network cannot be ranked with a neighbour_weight; set it to 0, or read the network into memory."
+        )
 
 
 def scores_of(scorer: Scorer, network: Network, nodes: np.ndarray) -> np.ndarray:
@@ -303,7 +319,8 @@ def link_quality(
     network : Network
         Features of all nodes, hidden ones included, and the true links.
     nodes : positions or mask
-        Nodes whose links are predicted. The links of node i are row i of the adjacency.
+        Nodes whose links are predicted. The links of node i are row i of the adjacency. A metric with a
+        `neighbour_weight` uses the links among all other nodes, or among `seen`; never a link of one of the nodes.
     candidates : positions or mask, optional
         Nodes that may be linked to; all by default. A node is never its own candidate.
     k : int, default 10
@@ -386,7 +403,8 @@ def hidden_quality(
     results = []
     for q, (network, hidden) in enumerate(zip(networks, model.hidden_nodes_, strict=True)):
         nodes = hidden if names is None else _hidden_by_name(network, hidden, names)
-        results.append((network, nodes, HiddenLinks(network, nodes).quality(metric_of(model, q), k)))
+        links = HiddenLinks(network, nodes, known=np.setdiff1d(np.arange(network.n_nodes), hidden))
+        results.append((network, nodes, links.quality(metric_of(model, q), k)))
     return results
 
 

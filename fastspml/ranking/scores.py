@@ -17,6 +17,7 @@ from fastspml.kernels.search import Nearest
 from fastspml.metric import Metric
 from fastspml.metric.diagonal_metric import weighted_rows, weighted_sqnorms
 from fastspml.network import Network
+from fastspml.ranking.known_links import KnownLinks
 from fastspml.sparse.csr import KernelCsr, as_kernel_csr, freeze
 from fastspml.sparse.mapped import rows_between
 
@@ -49,15 +50,21 @@ class NodeScores:
     that a query reads only the nodes that share a feature with it. A factored metric also needs the embeddings of all
     nodes. The bits of a score do not depend on the other queries, nor on the other nodes.
 
+    If the metric has a `neighbour_weight` and links are known, scores are averaged with those of neighbours.
+
     Rankings use rounded scores (`ranked_scores`, `nearest`, `link_quality`): exact scores that are equal can differ in
     their last bits, because the features that they are summed over differ. See `tie_shift`.
     """
 
     def __init__(
-        self, metric: Metric, nodes: Network | sparse.csr_array, by_feature: sparse.csr_array | None = None
+        self,
+        metric: Metric,
+        nodes: Network | sparse.csr_array,
+        by_feature: sparse.csr_array | None = None,
+        known: KnownLinks | None = None,
     ) -> None:
-        """Index the nodes of a network, or weighted rows; `by_feature` is their transpose, if known."""
-        self.metric = metric
+        """Index the nodes of a network, or weighted rows; `by_feature` is their transpose, if it was made before."""
+        self.metric, self.known = metric, known
         self.rows = metric.rows(nodes) if isinstance(nodes, Network) else nodes
         self.norms = ranked_norms(metric, self.rows)
         if metric.form != "full":
@@ -78,6 +85,17 @@ class NodeScores:
             metric.is_full, metric.takes_counts, metric.weighting
         )  # fmt: skip
 
+    def with_known(self, known: KnownLinks) -> NodeScores:
+        """Return the scores of the same nodes with other known links."""
+        other = copy.copy(self)
+        other.known = known
+        return other
+
+    @property
+    def uses_links(self) -> bool:
+        """Whether scores depend on known links."""
+        return self.known is not None and self.metric.neighbour_weight > 0.0
+
     @property
     def n_nodes(self) -> int:
         """Number of nodes."""
@@ -95,6 +113,13 @@ class NodeScores:
 
     def scores(self, queries: sparse.csr_array) -> np.ndarray:
         """Return the scores of all nodes for weighted query rows, not rounded, shape (n_queries, n_nodes)."""
+        scores = self._own_scores(queries)
+        if self.known is None or not self.metric.neighbour_weight:
+            return scores
+        return self.known.averaged(scores, self.metric.neighbour_weight)
+
+    def _own_scores(self, queries: sparse.csr_array) -> np.ndarray:
+        """Return `scores` from the nodes' features alone."""
         if self.metric.form == "full":
             return self.norms - 2.0 * (self.rows @ self.metric.product(queries).T).T
         scores = np.empty((queries.shape[0], self.n_nodes))
@@ -156,7 +181,7 @@ class NodeScores:
         nodes, scores = np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k))
         found = Nearest(nodes, scores, np.empty((n_queries, k)))
 
-        def search_full(part: slice) -> None:
+        def search_all(part: slice) -> None:
             for block in blocks(np.arange(part.start, part.stop), self.n_nodes):
                 of_block = slice(int(block[0]), int(block[-1]) + 1)
                 exact = self.scores(queries[block])
@@ -173,8 +198,8 @@ class NodeScores:
                 as_kernel_csr(rows), embed(self.metric, rows), index, hidden_from(hidden, part), part_found
             )
 
-        if self.metric.form == "full":
-            on_threads(search_full, n_queries, n_threads)
+        if self.metric.form == "full" or self.uses_links:
+            on_threads(search_all, n_queries, n_threads)
         else:
             index = self.searched if shift == self.searched.shift else self.searched._replace(shift=shift)
             on_threads(search_sparse, n_queries, n_threads)
@@ -187,6 +212,8 @@ class NodeScores:
         """Return the similarities, or else the distances, of the nodes found for each query."""
         if self.metric.ranks_by_similarity:
             return 0.0 - scores
+        if self.uses_links:
+            return scores + self.metric.sqnorms(queries)[:, None]
         columns = [self.metric.paired_distances(queries, self.rows[column]) for column in found.T]
         return np.stack(columns, axis=1)
 
@@ -217,7 +244,7 @@ class NodeScores:
         links = positives(adjacency, is_candidate)
         k = min(k, np.iinfo(np.int32).max)
         quality = np.empty((len(nodes), len(MEASURES)))
-        is_diagonal = self.metric.form == "diagonal"
+        is_diagonal = self.metric.form == "diagonal" and not self.uses_links
         scored = scoring.Scored(self._postings, self.norms, self.shift) if is_diagonal else None
 
         def rank(part: slice) -> None:
@@ -339,9 +366,10 @@ def link_scores(metric: Metric, network: Network, nodes: np.ndarray) -> np.ndarr
     """Return how likely each node links to every node of the network, shape (len(nodes), n_nodes); larger is likelier.
 
     The scores are similarities, or minus the squared distances up to a constant per node, rounded so that equal ones
-    tie.
+    tie. Links of these nodes are not used.
     """
-    return 0.0 - NodeScores(metric, network).ranked_scores(np.asarray(nodes))
+    known = KnownLinks(network.adjacency).without(nodes)
+    return 0.0 - NodeScores(metric, network, known=known).ranked_scores(np.asarray(nodes))
 
 
 def on_threads(run: Callable[[slice], None], size: int, n_threads: int) -> None:

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from fastspml.kernels.search import Nearest
 from fastspml.metric import Metric
+from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.scores import NodeScores, hide, tie_shift
 from fastspml.sparse.csr import freeze_csr
 from fastspml.sparse.mapped import take_rows
@@ -49,7 +50,9 @@ class Segment:
         """Return the segment without some of the nodes that are left, of which `is_removed` is a mask."""
         is_left = self.is_left.copy()
         is_left[self.slots[is_removed]] = False
-        left = Segment(self.scores, is_left)
+        known = self.scores.known
+        scores = self.scores if known is None else self.scores.with_known(known.without(self.slots[is_removed]))
+        left = Segment(scores, is_left)
         return left.rebuilt() if len(left.slots) <= MERGE_SHARE * len(is_left) else left
 
     def rebuilt(self) -> Segment:
@@ -150,12 +153,18 @@ class Segments:
 
 def _index(metric: Metric, segments: tuple[Segment, ...] | list[Segment]) -> Segment:
     """Index the nodes that are left of some segments anew, as one."""
-    return Segments.of(NodeScores(metric, _stacked(segments))).segments[0]
+    return Segments.of(NodeScores(metric, _stacked(segments), known=_joined_links(segments))).segments[0]
 
 
 def _stacked(segments: tuple[Segment, ...] | list[Segment]) -> sparse.csr_array:
     parts = [segment.rows() for segment in segments]
     return parts[0] if len(parts) == 1 else freeze_csr(sparse.vstack(parts, format="csr"))
+
+
+def _joined_links(segments: tuple[Segment, ...] | list[Segment]) -> KnownLinks | None:
+    """Return the known links among the nodes that are left, which are within segments; None if none are used."""
+    known = [s.scores.known.subset(s.slots) for s in segments if s.scores.known is not None]  # of all segments or none
+    return KnownLinks.joined(known) if known else None
 
 
 def _merge(found: list[Nearest], k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -13,6 +13,7 @@ from fastspml.kernels import search
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.ranking.index import LinkIndex
+from fastspml.ranking.known_links import without_links_of
 from fastspml.ranking.measures import Scorer, check_network, metric_of, scores_of
 from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import blocks, hide
@@ -64,7 +65,7 @@ def list_quality(
     scorer : Metric, a fitted SPML, MTSPML or baseline, or any `Scorer`
     network : Network
     nodes : names, positions or mask
-        Nodes that links are suggested to.
+        Nodes that links are suggested to. Their own links are not used.
     k : int, default 10
         Length of a list.
     candidates : names, positions or mask, optional
@@ -109,6 +110,8 @@ def suggested(
     if isinstance(scorer, Metric) or hasattr(scorer, "metric_for"):
         metric = metric_of(scorer, network)
         rows, itself = take_rows(metric.rows(network), nodes), [[node] for node in nodes.tolist()]
+        if metric.neighbour_weight:
+            network = without_links_of(network, nodes)
         return LinkIndex(metric, network).search(rows, k, is_candidate, itself, n_threads)[0]
     if isinstance(scorer, type) or not hasattr(scorer, "scores"):
         metric_of(scorer, 0, "list_quality")  # refuses it

@@ -18,6 +18,7 @@ from fastspml.leaks import check_leaks
 from fastspml.metric import FactoredMetric, Metric
 from fastspml.network import Network, Networks, as_networks
 from fastspml.ranking.hidden_calibration import hidden_calibration
+from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.measures import LinkQuality, hidden_quality, learned_metrics, link_quality, metric_of
 from fastspml.ranking.scores import NodeScores, blocks
 from fastspml.report.comparison import mean_over_tasks, paired_difference
@@ -136,7 +137,7 @@ def facts(
         return known
     qualities = hidden_quality(model, networks, k=HITS_AT)
     for q, (task, (network, nodes, quality)) in enumerate(zip(tasks, qualities, strict=True)):
-        scorer = NodeScores(metric_of(model, q), network)
+        scorer = NodeScores(metric_of(model, q), network, known=KnownLinks(network.adjacency).without(nodes))
         order = _by_auc(quality, network.degrees[nodes])
         best, worst = order[:SHOWN_NODES], order[SHOWN_NODES:][-SHOWN_NODES:][::-1]
         task |= {

@@ -18,9 +18,9 @@ from fastspml.ranking.measures import LinkQuality
 from fastspml.selection import halving as successive
 from fastspml.selection.folds import Evaluation, Folds, with_params
 from fastspml.selection.grids import Grid, all_settings, check_setting, recommended_grid
+from fastspml.selection.refinements import Refinement, by_neighbours, regs_by_task
 from fastspml.selection.runners import Runner, on_cluster, on_threads
 from fastspml.selection.scorings import DEFAULT, Scoring, as_scoring
-from fastspml.selection.task_regs import regs_by_task
 from fastspml.selection.trials import Selection, SelectionWarning, SelectProgress, Trial
 from fastspml.training.estimator import Estimator
 from fastspml.weighting import suitable_weightings
@@ -53,8 +53,9 @@ def select(
     grid : mapping of parameter names to lists of values, or a list of such mappings, optional
         All combinations are tried. None takes `recommended_grid`, with the weightings that suit the features, by
         successive halving. Numbers of iterations, ``n_iters``, cost nothing: a fit with the largest is evaluated on the
-        way. Without them these are the estimator's n_iters, and one in 2, 4, 16 and 64 of it. If other values of
-        ``task_reg`` were better for some tasks than that of the best setting, each task's best are tried together.
+        way. Without them these are the estimator's n_iters, and one in 2, 4, 16 and 64 of it. Values of
+        ``neighbour_weight`` cost one evaluation each. If other values of ``task_reg`` were better for some tasks than
+        that of the best setting, each task's best are tried together.
     n_folds : int
         A node is held out once, in all tasks at the same time.
     scoring : str or callable, default "auc+ndcg@10"
@@ -108,11 +109,11 @@ def select(
     """
     if isinstance(estimator, type) or not all(hasattr(estimator, name) for name in ("get_params", "set_params", "fit")):
         raise TypeError(f"estimator must be a model with get_params, set_params and fit; got {quoted(estimator)}.")
-    networks, score = as_networks(networks), as_scoring(scoring)
+    networks, score, anchors = as_networks(networks), as_scoring(scoring), list(anchors)
     settings = all_settings(estimator, recommended_grid(estimator, networks) if grid is None else grid, n_random, seed)
     for setting in settings:
         check_setting(estimator, setting)
-    folds = Folds(networks, n_folds, seed, list(anchors))
+    folds = Folds(networks, n_folds, seed, anchors)
     folds.check()
     if client is None:
         runner = on_threads(n_threads or available_threads(), estimator, folds, score)
@@ -120,7 +121,8 @@ def select(
         runner = on_cluster(client, estimator, folds, score)
     is_halving = isinstance(estimator, Estimator) and (grid is None if halving is None else halving)
     rungs = successive.rungs_of(settings) if is_halving else successive.ALL_AT_ONCE
-    trials, is_complete = _try_all(runner, settings, len(folds.usable), rungs, progress)
+    refinements = _refinements(estimator, networks, grid, anchors)
+    trials, is_complete = _try_all(runner, settings, len(folds.usable), rungs, refinements, progress)
     if not trials:
         raise ValueError("selection was interrupted before any setting had been fitted on all folds.")
     best = _choose(trials, one_standard_error)
@@ -131,6 +133,16 @@ def select(
     if not selection.beats_baselines_ and isinstance(estimator, Estimator):
         warnings.warn(selection.comparison(), SelectionWarning, stacklevel=2)
     return selection
+
+
+def _refinements(
+    estimator: Any, networks: list[Network], grid: Grid | None, anchors: Sequence[Any]
+) -> list[Refinement]:
+    """Return what is tried after the grid; neighbours with the recommended one, where their links can be used."""
+    is_in_memory = not any(network.is_mapped for network in networks)
+    if isinstance(estimator, Estimator) and grid is None and is_in_memory and not anchors:
+        return [regs_by_task, by_neighbours]
+    return [regs_by_task]
 
 
 def _baselines(networks: list[Network], folds: Folds, scoring: Scoring) -> dict[str, Trial]:
@@ -161,9 +173,13 @@ def _try_all(
     settings: Sequence[dict[str, Any]],
     n_folds: int,
     rungs: Sequence[int],
+    refinements: Sequence[Refinement],
     progress: Callable[[SelectProgress], Any] | None,
 ) -> tuple[list[Trial], bool]:
-    """Fit settings on all folds, rung by rung; return the trials of the finished ones in order, and whether all are."""
+    """Fit settings on all folds, rung by rung, then refinements of the best one.
+
+    Returns the trials of the finished settings in order, and whether all are finished.
+    """
     search = _Search(settings, n_folds, progress)
     is_complete, left = False, list(range(len(settings)))
     with runner as start:
@@ -174,7 +190,7 @@ def _try_all(
                     break
                 left = successive.promoted(settings, left, search.trials)
             else:
-                is_complete = not search.refine(start)
+                is_complete = not any(search.refine(start, refinement) for refinement in refinements)
         except KeyboardInterrupt:
             pass
     return [trial for s in sorted(search.trials) for trial in search.trials[s]], is_complete
@@ -210,9 +226,9 @@ class _Search:
                 return self.n_done < self.n_fits
         return False
 
-    def refine(self, start: Any) -> bool:
-        """Try a `task_reg` for every task, if the trials suggest that; return whether `progress` stopped it."""
-        setting = regs_by_task([trial for trials in self.trials.values() for trial in trials])
+    def refine(self, start: Any, refinement: Refinement) -> bool:
+        """Try what a refinement finds in the trials, if anything; return whether `progress` stopped it."""
+        setting = refinement([trial for trials in self.trials.values() for trial in trials])
         if setting is None:
             return False
         self.settings.append(setting)
@@ -220,7 +236,7 @@ class _Search:
         return self.fit_rung(start, [len(self.settings) - 1], 1)
 
     def _finish(self, s: int, by_fold: Mapping[int, Any]) -> list[Trial]:
-        """Add the trials of a setting that was fitted on all folds, one for each number of iterations; return them."""
+        """Add the trials of a setting that was fitted on all folds, one for each evaluation of a fit; return them."""
         before = self.trials.setdefault(s, [])
         seconds = sum(taken for _, taken in by_fold.values()) + (before[-1].seconds if before else 0.0)
         looks = list(zip(*(by_fold[f][0] for f in sorted(by_fold)), strict=True))

@@ -113,22 +113,28 @@ def hidden_links(split: Split, anchors: Sequence[Any] = ()) -> HiddenLinks:
     """Return the links that a split hides: those of its hidden nodes, or those of the anchors to hidden nodes."""
     if not anchors:
         return HiddenLinks(split.network, split.test_nodes)
-    return HiddenLinks(split.network, np.isin(split.network.nodes, list(anchors)), candidates=split.test_nodes)
+    nodes = np.isin(split.network.nodes, list(anchors))
+    return HiddenLinks(split.network, nodes, candidates=split.test_nodes, known=split.train_nodes)
 
 
 def fit_fold(
     estimator: Any, setting: dict[str, Any], fold: Fold, scoring: Scoring, is_stopped: threading.Event
 ) -> list[Evaluation]:
-    """Fit a setting without a fold; return an evaluation for every number of iterations in it."""
+    """Fit a setting without a fold; return an evaluation for every n_iters and neighbour_weight in it."""
     if not isinstance(estimator, Estimator):
         return [fold.evaluate(with_params(estimator, setting).fit(fold.training), scoring, setting)]
-    looks = setting["n_iters"]
-    learner = with_params(estimator, setting | {"n_iters": looks[-1], "n_threads": 1})
+    looks, weights = setting["n_iters"], setting.get("neighbour_weight", (estimator.neighbour_weight,))
+    learner = with_params(estimator, setting | {"n_iters": looks[-1], "n_threads": 1, "neighbour_weight": weights[0]})
     done = []
     for model in learner.stages(fold.prepared(learner), looks, progress=lambda record: is_stopped.is_set()):
         if is_stopped.is_set():
             break
-        done.append(fold.evaluate(model, scoring, setting | {"n_iters": model.n_iters_}))
+        for weight in weights:
+            if weight != model.neighbour_weight:  # which only rankings use, so that it costs no fit
+                model.set_params(neighbour_weight=weight).set_learned()
+            chosen = {"n_iters": model.n_iters_, "neighbour_weight": weight}
+            params = {name: chosen.get(name, value) for name, value in setting.items()}
+            done.append(fold.evaluate(model, scoring, params))
     return done
 
 

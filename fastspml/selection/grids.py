@@ -17,6 +17,9 @@ from fastspml.training.mtspml import MTSPML
 from fastspml.training.spml import SPML
 from fastspml.weighting import suitable_weightings
 
+# Parameters that cost no fit of their own: a setting has all their values.
+FREE = ("n_iters", "neighbour_weight")
+
 # Evaluations during a fit: after 1/64, 1/16, 1/4, a half and all of the iterations.
 LOOKS = (64, 16, 4, 2, 1)
 
@@ -41,7 +44,8 @@ def recommended_grid(estimator: Any, networks: Networks | None = None) -> list[V
     """Return the grids that `select` takes for an estimator by default, each parameter from simple to complex.
 
     Those of `SPML` have 82 settings for counts, which by successive halving cost 8.4 fits of all iterations a fold;
-    those of `MTSPML` have 120, which cost 10, and at most one more for a `task_reg` of every task.
+    those of `MTSPML` have 120, which cost 10, and at most one more for a `task_reg` of every task. `select` adds one
+    for the `neighbour_weight`.
 
     Parameters
     ----------
@@ -107,7 +111,7 @@ def _of_mtspml(estimator: MTSPML) -> tuple[list[Values], list[Values]]:
 
 
 def all_settings(estimator: Any, grid: Grid, n_random: int | None, seed: int) -> list[dict[str, Any]]:
-    """Return the combinations to try; n_iters of learners stays a tuple: the looks of one fit."""
+    """Return the combinations to try; n_iters and neighbour_weight of learners stay tuples: all cost one fit."""
     parts: list[Any] = list(grid) if isinstance(grid, (list, tuple)) else [grid]
     if not all(isinstance(part, Mapping) for part in parts):
         raise TypeError(
@@ -121,6 +125,8 @@ def all_settings(estimator: Any, grid: Grid, n_random: int | None, seed: int) ->
     if isinstance(estimator, Estimator):
         for part in grids:
             part["n_iters"] = [_looks(estimator, part.get("n_iters"))]
+            if "neighbour_weight" in part:
+                part["neighbour_weight"] = [_weights(part["neighbour_weight"])]
     if n_random is None:
         return [dict(zip(part, values, strict=True)) for part in grids for values in itertools.product(*part.values())]
     check_positive_integer("n_random", n_random, " or None")
@@ -165,11 +171,19 @@ def _looks(estimator: Estimator, n_iters: Any) -> tuple[int, ...]:
     return tuple(sorted(set(n_iters)))
 
 
+def _weights(values: Any) -> tuple[float, ...]:
+    """Return the weights of neighbours that a fit is evaluated with."""
+    if hasattr(values, "rvs"):
+        raise ValueError("neighbour_weight takes a list, not a distribution: all of them cost one fit.")
+    return tuple(values)
+
+
 def check_setting(estimator: Any, setting: Mapping[str, Any]) -> None:
     """Refuse, before anything is fitted, parameters that do not exist or are out of range."""
-    checked = with_params(estimator, {name: value for name, value in setting.items() if name != "n_iters"})
+    checked = with_params(estimator, {name: value for name, value in setting.items() if name not in FREE})
     if isinstance(checked, Estimator):
-        checked.check_params()
+        for weight in setting.get("neighbour_weight", (checked.neighbour_weight,)):
+            checked.set_params(neighbour_weight=weight).check_params()
 
 
 def is_allowed(estimator: Any, setting: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fastspml.network import Network
 from fastspml.ranking.calibration import Calibration
+from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.scores import NodeScores, blocks
 from fastspml.splits import Split, fold_networks
 
@@ -72,7 +73,7 @@ def _scored(
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
     """Yield each node, the scores of all candidates for it, and the positions of its links and of its non-links."""
     metric, adjacency = model.metric_for(q), network.adjacency
-    scorer = NodeScores(metric, network)
+    scorer = NodeScores(metric, network, known=KnownLinks(adjacency).without(nodes))
     lengths = np.zeros(network.n_nodes) if metric.ranks_by_similarity else metric.sqnorms(metric.rows(network))
     for block in blocks(nodes, network.n_nodes):
         scores = -scorer.node_scores(block) - lengths[block][:, None]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fastspml.checks import check_number, check_positive_integer, is_whole, quoted
+from fastspml.checks import check_not_negative, check_number, check_positive_integer, is_whole, quoted
 from fastspml.machine import available_memory, available_threads
 from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric
 from fastspml.network import Network, Networks, as_networks
@@ -46,7 +46,7 @@ FORMS = ("diagonal", "full", "factored")
 SCORES = ("distance", "similarity")
 PAPER: dict[str, Any] = {
     "metric": "diagonal", "score": "distance", "rank": 32, "step": 0.005, "margin": 1.0, "n_iters": 5000,
-    "batch_size": 10, "projection": "end", "average": False, "weighting": None,
+    "batch_size": 10, "projection": "end", "average": False, "neighbour_weight": 0.0, "weighting": None,
 }  # fmt: skip
 
 
@@ -71,6 +71,7 @@ class Estimator(Parameters, ABC):
     batch_size: int = parameter(10, "triplets that every task draws in an iteration")
     projection: str | int = parameter("end", '"end", "every", "never", or the number of iterations between projections')
     average: bool = parameter(False, "return the mean of all iterates instead of the last")
+    neighbour_weight: float = parameter(0.0, "weight of a candidate's best known neighbour in its score, when ranking")
     weighting: str | Weighting | None = parameter("auto", '"tfidf", "l1", "l2", "binary", "none", or what suits')  # noqa: RUF009
     seed: int = parameter(0, "the same seed and shards give the same bits on any number of threads and machines")
     shards: int = parameter(1, "parts of a fit that run in parallel; 8 for every thread, 16 for every worker")
@@ -339,6 +340,7 @@ class Estimator(Parameters, ABC):
             "weighting": self.weighting_ if self.weighting_ is not None else self.network_weighting_,
             "takes_counts": self.weighting_ is not None,
             "score": self.score,
+            "neighbour_weight": self.neighbour_weight,
         }
         if self.form == "factored" and column == 0:
             factors = factors_of_sums(kernel_settings(self, algorithm), self.state_.whole)
@@ -455,6 +457,7 @@ class Estimator(Parameters, ABC):
             raise ValueError(f"score must be 'distance' or 'similarity', got {quoted(self.score)}.")
         check_number("margin", self.margin)
         check_number("step", self.step)
+        check_not_negative("neighbour_weight", self.neighbour_weight)
         for name in ("n_iters", "batch_size", "shards", "n_threads", "rank"):
             check_positive_integer(name, getattr(self, name))
         if not is_whole(self.seed) or not 0 <= self.seed < 2**64:

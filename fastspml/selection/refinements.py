@@ -1,13 +1,24 @@
-"""A regularisation weight for every task: one step of coordinate search from trials that gave all tasks the same."""
+"""Refinements: settings that are tried last, each a step of coordinate search from the best trial."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from fastspml.selection.trials import Trial
+
+# What `by_neighbours` tries. Large weights suit nodes with few features: their neighbours together have more.
+NEIGHBOUR_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0)
+
+Refinement = Callable[[Sequence[Trial]], dict[str, Any] | None]
+
+
+def by_neighbours(trials: Sequence[Trial]) -> dict[str, Any]:
+    """Return the setting of the best trial with every `neighbour_weight`; all of them cost one fit."""
+    best = max(trials, key=lambda trial: trial.score)
+    return best.params | {"neighbour_weight": NEIGHBOUR_WEIGHTS, "n_iters": (best.params["n_iters"],)}
 
 
 def regs_by_task(trials: Sequence[Trial]) -> dict[str, Any] | None:

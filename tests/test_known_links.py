@@ -1,0 +1,198 @@
+"""Rankings that use known links: a candidate's score is averaged with that of its best neighbour."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fastspml as fs
+from fastspml.ranking.known_links import KnownLinks
+from fastspml.ranking.scores import link_scores
+from tests import naive
+
+WEIGHT = 0.75
+
+
+def metrics():
+    rng = np.random.default_rng(1)
+    matrix = rng.normal(size=(12, 12))
+    for score in ("distance", "similarity"):
+        options = {"score": score, "neighbour_weight": WEIGHT}
+        yield fs.Metric.diagonal(rng.uniform(0, 2, 12), **options)
+        yield fs.Metric.full(matrix @ matrix.T, **options)
+        yield fs.Metric.factored(rng.uniform(0, 2, 12), rng.normal(size=(12, 3)), **options)
+
+
+def name_of(metric):
+    return f"{metric.form}, {metric.score}"
+
+
+@pytest.fixture(scope="module")
+def network():
+    """A directed network of 30 nodes; features are whole numbers."""
+    rng = np.random.default_rng(0)
+    links = rng.random((30, 30)) < 0.12
+    np.fill_diagonal(links, False)
+    return fs.Network(rng.integers(0, 3, (30, 12)), links, nodes=[f"n{i}" for i in range(30)])
+
+
+def expected_scores(metric, network, queries, known):
+    """Return scores of all nodes for dense queries, larger for likelier, from the formulas."""
+    M, X = metric.submatrix(np.arange(12), np.arange(12)), network.features.toarray()
+    rows = []
+    for query in queries:
+        own = np.array([-naive.rank_score(M, query, x, metric.score) for x in X])
+        rows.append(-naive.average_neighbours(own, known, WEIGHT))
+    return np.array(rows)
+
+
+def links_among(network, nodes):
+    known = network.adjacency.toarray().copy()
+    hidden = np.setdiff1d(np.arange(network.n_nodes), nodes)
+    known[hidden], known[:, hidden] = False, False
+    return known
+
+
+@pytest.mark.parametrize("metric", list(metrics()), ids=name_of)
+class TestRankings:
+    def test_index_finds_the_best_averages(self, metric, network):
+        new = np.random.default_rng(2).integers(0, 3, (5, 12))
+        nodes, values = fs.LinkIndex(metric, network).query(new, k=30)
+        expected = expected_scores(metric, network, new, network.adjacency.toarray())
+        sign = 1.0 if metric.score == "similarity" else -1.0
+        np.testing.assert_allclose(values, sign * np.take_along_axis(expected, nodes, axis=1), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(values, sign * -np.sort(-expected, axis=1), rtol=1e-9, atol=1e-9)
+
+    def test_quality_uses_no_link_of_the_nodes_ranked(self, metric, network):
+        nodes = np.array([3, 7, 20, 21])
+        known = links_among(network, np.setdiff1d(np.arange(30), nodes))
+        scores = expected_scores(metric, network, network.features[nodes].toarray(), known)
+        quality = fs.link_quality(metric, network, nodes).values()
+        A = network.adjacency.toarray()
+        for row, node in enumerate(nodes):
+            for name, value in naive.link_quality(np.round(scores[row], 9), A, node).items():
+                np.testing.assert_allclose(quality[name][row], value, rtol=1e-9)
+
+    def test_quality_uses_links_among_seen_nodes_only(self, metric, network):
+        nodes, seen = [3, 7], np.arange(8, 30)
+        links = network.adjacency.toarray()
+        links[:8], links[:, :8] = False, False
+        links[nodes] = network.adjacency[nodes].toarray()
+        found = fs.link_quality(metric, network, nodes, seen=seen)
+        expected = fs.link_quality(metric, network.with_links(links), nodes)
+        np.testing.assert_array_equal(found.auc, expected.auc)
+
+    def test_scores_are_those_that_are_ranked(self, metric, network):
+        nodes = np.array([3, 7])
+        known = links_among(network, np.setdiff1d(np.arange(30), nodes))
+        expected = expected_scores(metric, network, network.features[nodes].toarray(), known)
+        differences = link_scores(metric, network, nodes) - expected
+        np.testing.assert_allclose(differences - differences[:, :1], 0.0, atol=1e-9)
+
+    def test_an_index_that_lives_equals_a_new_one(self, metric, network):
+        index = fs.LinkIndex(metric, network.subset(np.arange(20)))
+        index.remove(["n3", "n11"])
+        index.add(network.subset(np.arange(20, 24)))
+        left = np.setdiff1d(np.arange(24), [3, 11])
+        links = links_among(network, np.setdiff1d(np.arange(20), [3, 11]))[np.ix_(left, left)]  # added nodes have none
+        new = fs.LinkIndex(metric, network.subset(left).with_links(links))
+        queries = network.features[24:]
+        for found, expected in zip(index.query(queries, 22), new.query(queries, 22), strict=True):
+            np.testing.assert_array_equal(found, expected)
+        index.remove([f"n{i}" for i in range(10) if i != 3])  # few are left, so the segment is built anew
+        left = np.setdiff1d(np.arange(10, 24), [11])
+        links = links_among(network, np.setdiff1d(np.arange(10, 20), [11]))[np.ix_(left, left)]
+        new = fs.LinkIndex(metric, network.subset(left).with_links(links))
+        for found, expected in zip(index.query(queries, 13), new.query(queries, 13), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+    def test_saved_indices_know_links(self, metric, network, tmp_path):
+        index = fs.LinkIndex(metric, network)
+        index.save(tmp_path / "index.h5")
+        for mapped in (True, False):
+            read = fs.LinkIndex.load(tmp_path / "index.h5", mapped=mapped)
+            assert read.metric.neighbour_weight == WEIGHT
+            for found, expected in zip(read.query(network, 30), index.query(network, 30), strict=True):
+                np.testing.assert_array_equal(found, expected)
+
+    def test_threads_and_blocks_of_queries_change_nothing(self, metric, network):
+        index = fs.LinkIndex(metric, network)
+        together = index.query(network.features, 5)
+        one_by_one = [index.query(network.features[i], 5) for i in range(30)]
+        for part in range(2):
+            np.testing.assert_array_equal(together[part], np.concatenate([found[part] for found in one_by_one]))
+            np.testing.assert_array_equal(together[part], index.query(network.features, 5, n_threads=3)[part])
+
+    def test_the_graph_of_the_paper_compares_features_alone(self, metric, network):
+        M, X = metric.submatrix(np.arange(12), np.arange(12)), network.features.toarray()
+        found = fs.connect(metric, network, 3).toarray().astype(int)
+        similarities = naive.connect(np.round(M, 9), X, 3, metric.score)
+        assert (found != similarities).sum() <= 4  # of 90; ties that rounding decides
+
+
+def test_suggestions_use_no_link_of_their_nodes(network):
+    metric = fs.Metric.identity(12, neighbour_weight=4.0)
+    nodes = np.arange(10)
+    hidden = network.with_links(links_among(network, np.arange(10, 30)))
+    np.testing.assert_array_equal(
+        fs.list_quality(metric, network, nodes, k=4).counts, fs.list_quality(metric, hidden, nodes, k=4).counts
+    )
+
+
+def test_links_are_kept_without_and_within_nodes(network):
+    known = KnownLinks(network.adjacency)
+    np.testing.assert_array_equal(
+        known.without(np.array([0, 5])).links.toarray(), links_among(network, np.setdiff1d(np.arange(30), [0, 5]))
+    )
+    nodes = np.array([4, 2, 9])
+    np.testing.assert_array_equal(known.subset(nodes).links.toarray(), network.subset(nodes).adjacency.toarray())
+
+
+def test_metrics_keep_the_weight(network):
+    metric = fs.Metric.identity(12, neighbour_weight=0.5)
+    assert metric.context["neighbour_weight"] == 0.5
+    assert "neighbour_weight=0.5" in repr(metric)
+    assert (metric + metric).neighbour_weight == metric.project().neighbour_weight == 0.5
+    with pytest.raises(ValueError, match="distance with neighbour_weight=0.5 and one that ranks by distance cannot"):
+        metric + fs.Metric.identity(12)
+
+
+@pytest.mark.parametrize("weight", [-0.5, np.inf, np.nan, "1", None])
+def test_a_weight_is_a_number_from_0(weight):
+    with pytest.raises(ValueError, match="neighbour_weight must be a number from 0"):
+        fs.Metric.identity(3, neighbour_weight=weight)
+    with pytest.raises(ValueError, match="neighbour_weight must be a number from 0"):
+        fs.SPML(neighbour_weight=weight).check_params()
+
+
+def test_models_rank_with_it_and_keep_it(network, tmp_path):
+    model = fs.SPML(n_iters=50, neighbour_weight=2.0).fit(network)
+    assert model.metric_.neighbour_weight == 2.0
+    path = tmp_path / "model.h5"
+    fs.save_model(path, model)
+    read = fs.load_model(path)
+    assert read.neighbour_weight == read.metric_.neighbour_weight == 2.0
+    plain = fs.SPML(n_iters=50).fit(network)
+    assert model.state_.totals.tobytes() == plain.state_.totals.tobytes()
+    assert not np.array_equal(fs.link_auc(model, network, [1, 2, 3]), fs.link_auc(plain, network, [1, 2, 3]))
+    assert [link.candidate for link in read.predict_links(network, ["n1"])] == [
+        link.candidate for link in model.predict_links(network, ["n1"])
+    ]
+
+
+def test_calibration_uses_no_link_of_held_out_nodes(network, monkeypatch):
+    seen = []
+    without = KnownLinks.without
+    monkeypatch.setattr(KnownLinks, "without", lambda known, nodes: seen.append(len(nodes)) or without(known, nodes))
+    model = fs.SPML(n_iters=50, neighbour_weight=2.0).fit(network)
+    model.calibrate([network], n_folds=3)
+    assert 10 in seen  # of a fold
+    probability = model.predict_links(network, ["n1"]).probability
+    assert ((probability >= 0) & (probability <= 1)).all()
+
+
+def test_a_mapped_network_is_refused_with_a_sentence(network, tmp_path):
+    fs.write_networks(tmp_path / "n.h5", network)
+    mapped = fs.read_networks(tmp_path / "n.h5", mapped=True)[0]
+    with pytest.raises(ValueError, match="a mapped network cannot be ranked with a neighbour_weight"):
+        fs.link_quality(fs.Metric.identity(12, neighbour_weight=1.0), mapped, [0, 1])

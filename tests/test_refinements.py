@@ -1,0 +1,119 @@
+"""What `select` tries after its grid: a regularisation weight for every task, and neighbours in the ranking."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import fastspml as fs
+from fastspml.selection.refinements import NEIGHBOUR_WEIGHTS, by_neighbours, regs_by_task
+from fastspml.selection.trials import Trial
+
+
+def trial(task_reg, *task_scores, n_iters=10, margin=1.0):
+    params = {"margin": margin, "task_reg": task_reg, "n_iters": n_iters}
+    return Trial(params, (float(np.nanmean(task_scores)),), {}, 0.0, (task_scores,))
+
+
+def test_every_task_gets_its_best():
+    trials = [trial(0.1, 0.9, 0.5), trial(0.01, 0.8, 0.7), trial(0.001, 0.6, 0.6)]
+    assert regs_by_task(trials) == {"margin": 1.0, "task_reg": [0.1, 0.01], "n_iters": (10,)}
+
+
+def test_only_trials_that_differ_in_nothing_else_count():
+    trials = [trial(0.1, 0.9, 0.5, n_iters=20), trial(0.1, 0.95, 0.4, margin=0.5), trial(0.01, 0.8, 0.7)]
+    assert regs_by_task(trials) is None
+
+
+def test_a_task_without_a_score_keeps_a_value_of_the_grid():
+    trials = [trial(0.1, 0.9, np.nan), trial(0.01, 0.8, 0.7)]
+    assert regs_by_task(trials) == {"margin": 1.0, "task_reg": [0.1, 0.01], "n_iters": (10,)}
+
+
+def test_nothing_new_is_not_tried():
+    assert regs_by_task([trial(0.1, 0.9, 0.8), trial(0.01, 0.8, 0.7)]) is None
+    assert regs_by_task([trial(0.1, 0.9), trial(0.01, 0.8)]) is None
+    assert regs_by_task([trial([0.1, 0.01], 0.9, 0.8), trial(0.01, 0.8, 0.9)]) is None
+    assert regs_by_task([Trial({"reg": 0.1, "n_iters": 5}, (0.5,), {}, 0.0, ((0.5, 0.5),))] * 2) is None
+
+
+def test_select_tries_them_and_takes_the_better():
+    tasks = fs.synthetic_networks(n_tasks=2, n_nodes=60, n_features=50, words_per_node=8, links_per_node=4, seed=4)
+    shuffled = np.random.default_rng(0).permutation(60)
+    tasks[1] = tasks[1].replace(features=tasks[1].features[shuffled])  # links of the second follow from nothing
+    grid = {"common_reg": [1e-2], "task_reg": [10.0, 1e-1, 1e-2, 1e-3], "n_iters": [200], "margin": [1 / 3]}
+    seen = []
+    selection = fs.select(
+        fs.MTSPML(metric="diagonal", weighting="tfidf"), tasks, grid, 4, scoring="auc", progress=seen.append
+    )
+    tried = [trial.params["task_reg"] for trial in selection.trials_]
+    together = [regs for regs in tried if isinstance(regs, list)]
+    assert len(together) == 1
+    assert seen[-1].n_done == seen[-1].n_fits == 20
+    assert selection.best_params_ == selection.trials_[0].params
+    for q, reg in enumerate(together[0]):
+        alone = {
+            t.params["task_reg"]: t.task_scores()[q]
+            for t in selection.trials_
+            if t.params["task_reg"] in grid["task_reg"]
+        }
+        assert alone[reg] == max(alone.values())
+
+
+def test_neighbours_are_tried_with_the_best_setting():
+    trials = [trial(0.1, 0.5), trial(0.01, 0.8, n_iters=40)]
+    assert by_neighbours(trials) == {
+        "margin": 1.0, "task_reg": 0.01, "n_iters": (40,), "neighbour_weight": NEIGHBOUR_WEIGHTS,
+    }  # fmt: skip
+
+
+def twins(n_groups):
+    """Return a network where a node links to a hub of its group, which shares no feature with it."""
+    rng, n = np.random.default_rng(0), 12 * n_groups
+    group = np.arange(n) // 12
+    features = np.zeros((n, 5 * n_groups + 40))
+    features[np.arange(n)[:, None], 5 * group[:, None] + rng.integers(0, 5, (n, 3))] = 1.0
+    hubs = np.arange(0, n, 12)
+    features[hubs] = 0.0
+    features[hubs[:, None], 5 * n_groups + rng.integers(0, 40, (n_groups, 4))] = 1.0
+    links = np.zeros((n, n), dtype=bool)
+    links[np.arange(n), hubs[group]] = True
+    np.fill_diagonal(links, False)
+    return fs.Network(features, links | links.T)
+
+
+def test_select_chooses_neighbours_where_they_tell_more():
+    network = twins(10)
+    selection = fs.select(fs.SPML(metric="diagonal", n_iters=64), network, n_folds=3)
+    assert selection.best_params_["neighbour_weight"] in NEIGHBOUR_WEIGHTS
+    assert selection.best_estimator_.metric_.neighbour_weight == selection.best_params_["neighbour_weight"]
+    without = [t for t in selection.trials_ if "neighbour_weight" not in t.params]
+    assert selection.best_score_ > max(t.score for t in without) + 0.1
+
+
+@pytest.mark.filterwarnings("ignore::fastspml.selection.trials.SelectionWarning")
+def test_a_grid_of_weights_costs_one_fit_and_equals_single_fits():
+    network, seen = twins(4), []
+    grid = {"n_iters": [100], "neighbour_weight": [0.0, 1.0]}
+    selection = fs.select(fs.SPML(), network, grid, 3, progress=seen.append)
+    assert seen[-1].n_fits == 3
+    for t in selection.trials_:
+        alone = fs.select(fs.SPML(neighbour_weight=t.params["neighbour_weight"]), network, {"n_iters": [100]}, 3)
+        assert alone.trials_[0].fold_scores == t.fold_scores
+
+
+def test_weights_of_a_grid_are_checked():
+    network = twins(4)
+    with pytest.raises(ValueError, match="neighbour_weight must be a number from 0, got -1"):
+        fs.select(fs.SPML(), network, {"neighbour_weight": [0.0, -1]}, 3)
+    with pytest.raises(ValueError, match="neighbour_weight takes a list"):
+        fs.select(fs.SPML(), network, {"neighbour_weight": stats.uniform()}, 3, n_random=2)
+
+
+@pytest.mark.filterwarnings("ignore::fastspml.selection.trials.SelectionWarning")
+def test_neighbours_are_not_tried_with_anchors_or_a_given_grid():
+    network = twins(4)
+    for options in ({"grid": {"n_iters": [50]}}, {"anchors": network.nodes[::12].tolist()}):
+        trials = fs.select(fs.SPML(n_iters=64), network, n_folds=3, **options).trials_
+        assert not any("neighbour_weight" in t.params for t in trials)
