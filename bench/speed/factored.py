@@ -13,13 +13,13 @@ import fastspml as fs
 from bench.speed import cases, limit, peers
 from bench.speed.cases import REG, Case
 from bench.speed.networks import tfidf
-from bench.speed.threads import N_SHARDS
 from bench.speed.timing import interleaved, seconds_of
 from fastspml.machine import available_memory
 
 RANK, BATCH, K = 32, 10, 10
 SHAPES = ("Debian packages", "200,000 x 100,000 x 60")
 FAISS_QUERIES = 64
+N_SHARDS = 16  # 8 for each of two threads, as advised; totals are 33 times those of a diagonal metric, and so are merges
 
 
 def beside_c(network: fs.Network, n_triplets: int, repeats: int) -> dict[str, Any]:
