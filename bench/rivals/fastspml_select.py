@@ -10,6 +10,7 @@ from bench.rivals.fastspml_default import MetricScores
 from bench.rivals.rival import Clock, Rival
 from fastspml.selection import SelectionWarning, recommended_grid
 from fastspml.selection.grids import all_settings
+from fastspml.selection.refinements import NEIGHBOUR_WEIGHTS
 
 # Fits of all iterations that a setting costs per fold in a search by successive halving, evaluations included.
 COST, FEW_FOLDS, ALL_FOLDS = 0.3, 3, 5
@@ -19,24 +20,31 @@ class FastspmlSelect(Rival):
     """Search the recommended grid, or the defaults and the random part of it that the budget allows; fit the best."""
 
     name = "fastspml, select"
+    uses = "words, links"
 
     def fit(self, networks: list[fs.Network], seconds: float) -> FastspmlSelect:
         """Time one fit, then search with what is left."""
         clock, estimator = Clock(seconds), fs.MTSPML() if len(networks) > 1 else fs.SPML()
         estimator.fit(networks)
         fit_s = clock.used
-        grid = recommended_grid(estimator, networks)
+        grid: Any = recommended_grid(estimator, networks)
         n_settings = len(all_settings(estimator, grid, None, 0))
         n_fits = (clock.left - fit_s) / (COST * fit_s)
         n_folds = ALL_FOLDS if n_fits >= ALL_FOLDS * n_settings else FEW_FOLDS
-        if n_folds == FEW_FOLDS:
+        if n_folds == ALL_FOLDS:
+            grid = None
+        else:
             n_settings = max(2, int(n_fits / FEW_FOLDS))
             grid = some_settings(estimator, grid, n_settings)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SelectionWarning)
             selection = fs.select(estimator, networks, grid, n_folds, halving=True, n_threads=1)
+            if n_folds == FEW_FOLDS:  # with less than the recommended grid, select tries no neighbours
+                best = {name: [value] for name, value in selection.best_params_.items()}
+                weights = {"neighbour_weight": [0.0, *NEIGHBOUR_WEIGHTS]}
+                selection = fs.select(estimator, networks, best | weights, n_folds, n_threads=1)
         self.setting, self.n_tried = selection.best_params_, n_settings
-        self.scorer = MetricScores(selection.best_estimator_)
+        self.scorer = MetricScores(selection.best_estimator_, networks)
         return self
 
 

@@ -19,7 +19,9 @@ from fastspml.machine import available_memory
 RANK, BATCH, K = 32, 10, 10
 SHAPES = ("Debian packages", "200,000 x 100,000 x 60")
 FAISS_QUERIES = 64
-N_SHARDS = 16  # 8 for each of two threads, as advised; totals are 33 times those of a diagonal metric, and so are merges
+N_SHARDS = (
+    16  # 8 for each of two threads, as advised; totals are 33 times those of a diagonal metric, and so are merges
+)
 
 
 def beside_c(network: fs.Network, n_triplets: int, repeats: int) -> dict[str, Any]:
