@@ -61,6 +61,13 @@ def test_select_tries_them_and_takes_the_better():
         assert alone[reg] == max(alone.values())
 
 
+def test_a_refined_setting_keeps_the_neighbour_weight_of_its_trial():
+    trials = [trial(0.1, 0.9, 0.5), trial(0.01, 0.8, 0.7)]
+    for t in trials:
+        t.params["neighbour_weight"] = 0.5
+    assert regs_by_task(trials)["neighbour_weight"] == (0.5,)
+
+
 def test_neighbours_are_tried_with_the_best_setting():
     trials = [trial(0.1, 0.5), trial(0.01, 0.8, n_iters=40)]
     assert by_neighbours(trials) == {

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fastspml.selection.grids import FREE
 from fastspml.selection.trials import Trial
 
 # What `by_neighbours` tries. Large weights suit nodes with few features: their neighbours together have more.
@@ -18,7 +19,7 @@ Refinement = Callable[[Sequence[Trial]], dict[str, Any] | None]
 def by_neighbours(trials: Sequence[Trial]) -> dict[str, Any]:
     """Return the setting of the best trial with every `neighbour_weight`; all of them cost one fit."""
     best = max(trials, key=lambda trial: trial.score)
-    return best.params | {"neighbour_weight": NEIGHBOUR_WEIGHTS, "n_iters": (best.params["n_iters"],)}
+    return _setting(best.params) | {"neighbour_weight": NEIGHBOUR_WEIGHTS}
 
 
 def regs_by_task(trials: Sequence[Trial]) -> dict[str, Any] | None:
@@ -36,7 +37,12 @@ def regs_by_task(trials: Sequence[Trial]) -> dict[str, Any] | None:
     chosen = [alike[t].params["task_reg"] for t in scores.argmax(axis=0)]
     if len(set(chosen)) == 1:
         return None
-    return best.params | {"task_reg": chosen, "n_iters": (best.params["n_iters"],)}
+    return _setting(best.params) | {"task_reg": chosen}
+
+
+def _setting(params: dict[str, Any]) -> dict[str, Any]:
+    """Return the setting of a trial."""
+    return params | {name: (params[name],) for name in FREE if name in params}
 
 
 def _without_task_reg(params: dict[str, Any]) -> dict[str, Any]:
