@@ -9,7 +9,7 @@ import pytest
 
 import fastspml as fs
 from bench.environment import cache_bytes, write_results
-from bench.speed import bars, cases, factored, growth, kernels, limit, networks, objective, peers, threads
+from bench.speed import bars, cases, factored, growth, kernels, limit, networks, objective, peers, plain_numba, threads
 from bench.speed.__main__ import PARTS, render
 from bench.speed.page import page
 from bench.speed.timing import interleaved, looks
@@ -104,6 +104,13 @@ def test_examples_have_the_hinge_loss_of_triplets():
 def test_scipy_gives_the_same_totals(tuned, batch_size, tfidf):
     for network in (make_network(), tfidf):
         got = peers.ScipySPML(network, REG, tuned=tuned).fit(peers.draw(network, 60, batch_size))
+        assert got == pytest.approx(fitted(network, 60, batch_size).state_.totals[:, 0], abs=1e-9)
+
+
+@pytest.mark.parametrize("batch_size", [1, 200])
+def test_a_plain_numba_loop_gives_the_same_totals(batch_size, tfidf):
+    for network in (make_network(), tfidf):
+        got = plain_numba.fit(network, peers.draw(network, 60, batch_size), REG)
         assert got == pytest.approx(fitted(network, 60, batch_size).state_.totals[:, 0], abs=1e-9)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from bench.speed import networks
+from bench.speed import networks, plain_numba
 from bench.speed.cases import REG, Case
 from bench.speed.timing import interleaved
 from fastspml import Network
@@ -294,6 +294,8 @@ def measure(
         few = draw(network, min(n_iters, 200), batch_size)
         for name, tuned in (("SciPy, as one would write it", False), ("SciPy, tuned", True)):
             work[f"{name}, {label}"] = few[:, :, 0].size, partial(ScipySPML(network, REG, tuned=tuned).fit, few)
+        triplets = draw(network, n_iters, batch_size)
+        work[f"Numba, a plain loop, {label}"] = triplets[:, :, 0].size, partial(plain_numba.fit, network, triplets, REG)
         if missing("PyTorch") is None:
             work[f"PyTorch, dense rows, {label}"] = few[:20, :, 0].size, partial(torch_dense(network, REG), few[:20])
             work[f"PyTorch, embedding bags, {label}"] = few[:, :, 0].size, partial(torch_bags(network, REG), few)
