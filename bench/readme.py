@@ -72,9 +72,8 @@ With fastspml's recipe (for circles, its grid for profiles). An answer needs a d
 {claims}
 
 On texts, what MT-SPML gains over ST-SPML comes from idf weights that are fitted over all tasks: with such weights,
-ST-SPML reaches the same AUC on Wikipedia and on Debian. Most circles hardly overlap, so sharing gains little there, and
-pooling them costs much. On circles, ST-SPML could also choose the prior zero, and MT-SPML could not; this favours
-ST-SPML in that comparison.
+ST-SPML reaches the same AUC on Wikipedia and on Debian. On circles MT-SPML may choose what ST-SPML can, and gains,
+whether circles overlap or not. One metric for all circles is far behind.
 
 ## The recipe for diagonal metrics
 
