@@ -26,23 +26,24 @@ class FastspmlSelect(Rival):
         """Time one fit, then search with what is left."""
         clock, estimator = Clock(seconds), fs.MTSPML() if len(networks) > 1 else fs.SPML()
         estimator.fit(networks)
-        fit_s = clock.used
-        grid: Any = recommended_grid(estimator, networks)
+        fit_s, grid = clock.used, recommended_grid(estimator, networks)
         n_settings = len(all_settings(estimator, grid, None, 0))
-        n_fits = (clock.left - fit_s) / (COST * fit_s)
-        n_folds = ALL_FOLDS if n_fits >= ALL_FOLDS * n_settings else FEW_FOLDS
-        if n_folds == ALL_FOLDS:
-            grid = None
-        else:
-            n_settings = max(2, int(n_fits / FEW_FOLDS))
-            grid = some_settings(estimator, grid, n_settings)
+        n_fits = (clock.left - (1 + FEW_FOLDS) * fit_s) / (COST * fit_s)  # of settings: the last fits are of neighbours
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SelectionWarning)
-            selection = fs.select(estimator, networks, grid, n_folds, halving=True, n_threads=1)
-            if n_folds == FEW_FOLDS:  # with less than the recommended grid, select tries no neighbours
-                best = {name: [value] for name, value in selection.best_params_.items()}
-                weights = {"neighbour_weight": [0.0, *NEIGHBOUR_WEIGHTS]}
-                selection = fs.select(estimator, networks, best | weights, n_folds, n_threads=1)
+            if n_fits >= ALL_FOLDS * n_settings:
+                selection = fs.select(estimator, networks, n_folds=ALL_FOLDS, n_threads=1)
+            else:
+                n_settings, best = max(1, int(n_fits / FEW_FOLDS)), {}
+                if n_settings > 1:
+                    some = some_settings(estimator, grid, n_settings)
+                    best = fs.select(estimator, networks, some, FEW_FOLDS, halving=True, n_threads=1).best_params_
+                tried = {name: [value] for name, value in best.items()} | {
+                    "neighbour_weight": [0.0, *NEIGHBOUR_WEIGHTS]
+                }
+                selection = fs.select(
+                    estimator, networks, {"n_iters": [estimator.n_iters]} | tried, FEW_FOLDS, n_threads=1
+                )
         self.setting, self.n_tried = selection.best_params_, n_settings
         self.scorer = MetricScores(selection.best_estimator_, networks)
         return self
