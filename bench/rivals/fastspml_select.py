@@ -14,6 +14,7 @@ from fastspml.selection.refinements import NEIGHBOUR_WEIGHTS
 
 # Fits of all iterations that a setting costs per fold in a search by successive halving, evaluations included.
 COST, FEW_FOLDS, ALL_FOLDS = 0.3, 3, 5
+WEIGHTS = [0.0, *NEIGHBOUR_WEIGHTS]
 
 
 class FastspmlSelect(Rival):
@@ -38,12 +39,9 @@ class FastspmlSelect(Rival):
                 if n_settings > 1:
                     some = some_settings(estimator, grid, n_settings)
                     best = fs.select(estimator, networks, some, FEW_FOLDS, halving=True, n_threads=1).best_params_
-                tried = {name: [value] for name, value in best.items()} | {
-                    "neighbour_weight": [0.0, *NEIGHBOUR_WEIGHTS]
-                }
-                selection = fs.select(
-                    estimator, networks, {"n_iters": [estimator.n_iters]} | tried, FEW_FOLDS, n_threads=1
-                )
+                params = {"n_iters": estimator.n_iters} | best
+                refined = {name: [value] for name, value in params.items()} | {"neighbour_weight": WEIGHTS}
+                selection = fs.select(estimator, networks, refined, FEW_FOLDS, n_threads=1)
         self.setting, self.n_tried = selection.best_params_, n_settings
         self.scorer = MetricScores(selection.best_estimator_, networks)
         return self
