@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from fastspml.cli.new_nodes import HELP, read_new_nodes, task_position
+from fastspml.cli.new_nodes import HELP, metric_of_task, read_new_nodes, task_position
 from fastspml.cli.output import print_json, print_table, printable
 
 EXAMPLE = """\
@@ -98,14 +98,13 @@ def print_words(tops: dict[str, Any]) -> None:
 
 
 def _explain_pair(options: argparse.Namespace) -> None:
-    from fastspml.ranking.measures import metric_of
     from fastspml.runs.opening import networks_of, open_run
 
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)
     new = _new_rows(options.new, model)
     q = _task_of(options, networks, new)
-    network, metric = networks[q], metric_of(model, q)
+    network, metric = networks[q], metric_of_task(model, networks, q)
     x, y = (new[name] if name in new else _row(network, name) for name in options.nodes)
     records = metric.explain(x, y)
     distance = float(records.contribution.sum())

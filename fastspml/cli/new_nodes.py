@@ -91,3 +91,25 @@ def task_position(text: str | None, names: Sequence[str], also: str = "") -> int
     if text.isdecimal() and len(text) < 10 and int(text) < len(names):
         return int(text)
     raise ValueError(f"there is no task {text!r}; the tasks are {', '.join(names)}{also}.")
+
+
+def metric_of_task(model: Any, networks: Sequence[Any], q: int) -> Any:
+    """Return the metric that a model has for task q of a file of networks.
+
+    The name of the task decides. Positions are compared only if names cannot tell tasks apart: there is one task, or
+    some have the same name. A model with one metric for all tasks has it for any task.
+    """
+    from fastspml.ranking.measures import metric_of
+
+    if not hasattr(model, "task_metrics_"):
+        return metric_of(model)
+    names, known = [network.name for network in networks], list(model.task_names_)
+    are_distinct = len(set(names)) == len(names) > 1 and len(set(known)) == len(known)
+    if len(names) == len(known) and not are_distinct:
+        return metric_of(model, q)
+    if known.count(names[q]) != 1:
+        raise ValueError(
+            f"the model has no task {names[q]!r} of its own; its tasks are {', '.join(known)}, those of the networks "
+            f"{', '.join(names)}. Choose another --task, or networks whose tasks have the names of the model's."
+        )
+    return metric_of(model, names[q])

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from fastspml.cli.new_nodes import HELP, NewNodes, read_new_nodes, task_position
+from fastspml.cli.new_nodes import HELP, NewNodes, metric_of_task, read_new_nodes, task_position
 from fastspml.cli.output import csv_text
 
 EXAMPLE = """\
@@ -76,16 +76,16 @@ def _predictions(
     model: Any, networks: list[Any], groups: list[NewNodes], options: argparse.Namespace, is_same_file: bool
 ) -> Iterator[dict[str, Any]]:
     """Return the records of all nodes; the search is done first, so that errors occur before anything is written."""
-    from fastspml.ranking.index import rank_tasks
     from fastspml.ranking.measures import metric_of
 
     names = [network.name for network in networks]
     tasks = list(range(len(names))) if options.task == "all" else [task_position(options.task, names, ", or all")]
+    metrics = {q: metric_of_task(model, networks, q) for q in tasks}
     score, calibrations = metric_of(model).score, _calibrations(model)
     found = []
     for group in groups:
-        fits = rank_tasks(model, networks, group.rows) if options.task == "all" else None
-        near = {q: _nearest(metric_of(model, q), networks[q], group, q, options.k, is_same_file) for q in tasks}
+        fits = _task_fits(metrics, networks, group.rows) if options.task == "all" else None
+        near = {q: _nearest(metrics[q], networks[q], group, q, options.k, is_same_file) for q in tasks}
         found.append((group, fits, near))
 
     def records() -> Iterator[dict[str, Any]]:
@@ -100,6 +100,15 @@ def _predictions(
                         yield record if fits is None else record | {TASK_FIT: float(fits[r, q])}
 
     return records()
+
+
+def _task_fits(metrics: dict[int, Any], networks: list[Any], rows: Any) -> Any:
+    """Return how well each new node fits each task, shape (n_rows, n_tasks)."""
+    import numpy as np
+
+    from fastspml.ranking.index import rank_tasks
+
+    return np.hstack([rank_tasks(metrics[q], [network], rows) for q, network in enumerate(networks)])
 
 
 def _calibrations(model: Any) -> dict[str, Any]:
