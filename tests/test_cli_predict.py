@@ -302,6 +302,40 @@ def test_a_model_of_texts_predicts_from_texts_by_its_own_tokenizer(capsys, tmp_p
     assert left_out in err
 
 
+@pytest.mark.parametrize(("name", "delimiter"), [("new.csv", ","), ("new.tsv", "\t")])
+def test_a_table_of_texts_predicts_as_json_lines_do(capsys, tmp_path, name, delimiter):
+    run_folder = texts_file(capsys, tmp_path)
+    (tmp_path / "new.jsonl").write_text('{"id": "new one", "text": "red cars, green"}\n{"id": "b", "text": "pears"}\n')
+    rows = [["name", "area", "says"], ["new one", "x", '"red cars, green"'], ["b", "y", "pears"]]
+    (tmp_path / name).write_text("".join(delimiter.join(row) + "\n" for row in rows))
+    columns = ["--id-column", "name", "--text-column", "says"]
+    code, out, err = run(capsys, "predict", run_folder, tmp_path / name, *columns, "-k", 2)
+    assert code == 0, err
+    assert out == run(capsys, "predict", run_folder, tmp_path / "new.jsonl", "-k", 2)[1]
+    code, out, err = run(capsys, "explain", run_folder, "new one", "a", "--new", tmp_path / name, *columns, "--json")
+    assert code == 0, err
+    assert {row["feature"] for row in json.loads(out)["words"]} >= {"red", "cars", "green"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("name,says\na,red\n", "new.csv has no column 'id'; its columns are name, says. Name the one that has the id"),
+        ("id,says\na,red\n", "that has the text with text_column (--text-column)."),
+        ("id,text\na,red\nb\n", "new.csv, line 3: 2 columns are expected as in the header, got 1; correct the file."),
+        ("id,text\n,red\n", "line 2: the node has no name; correct the file."),
+        ("\udcff\n", "1 bad line: new.csv, line 1: is not UTF-8 text (byte 0); correct the file."),
+        ("", "new.csv is empty."),
+    ],
+)
+def test_a_bad_table_of_texts_gets_a_sentence(capsys, tmp_path, text, sentence):
+    (tmp_path / "new.csv").write_bytes(text.encode(errors="surrogateescape"))
+    code, out, err = run(capsys, "predict", "single", tmp_path / "new.csv")
+    assert (code, out) == (1, "")
+    assert sentence in err
+    assert "skip" not in err
+
+
 def test_explain_takes_a_new_text(capsys, tmp_path):
     run_folder = texts_file(capsys, tmp_path)
     (tmp_path / "new.jsonl").write_text('{"node": "new", "text": "red, RED apples"}\n')

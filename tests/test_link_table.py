@@ -146,6 +146,17 @@ def test_mistakes_cost_a_sentence(named, arguments, sentence):
         fs.predict_links(metrics(9)[0], named, **arguments)
 
 
+def test_a_text_in_place_of_a_name_gets_advice(named):
+    read = named.replace(tokenizer=fs.Tokenizer())
+    with pytest.raises(
+        ValueError, match=r"no node has that name.*; for the links of texts, pass network\.tokenizer\.count"
+    ):
+        fs.predict_links(metrics(9)[0], read, ["word of a text"])
+    with pytest.raises(ValueError, match="no node has that name") as error:
+        fs.predict_links(metrics(9)[0], named, ["word of a text"])
+    assert "texts" not in str(error.value)
+
+
 def test_no_new_nodes_give_an_empty_table(named):
     links = fs.predict_links(metrics(9)[0], named, named.subset([]))
     assert len(links) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,10 @@ from typing import Any
 
 from fastspml.cli.output import count, say
 
-HELP = "a file of networks, texts or word counts as JSON lines, or lines of `name word:count ...`"
+HELP = (
+    "texts in a CSV or TSV file or as JSON lines, word counts as JSON lines or lines of `name word:count ...`, or a "
+    "file of networks"
+)
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,15 @@ class NewNodes:
     position: int = 0
 
 
-def read_new_nodes(path: str, model: Any) -> list[NewNodes]:
+def add_columns(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name the columns of a table of unseen nodes."""
+    parser.add_argument(
+        "--id-column", default="id", help="column of a CSV or TSV file with a node's name (default: id)"
+    )
+    parser.add_argument("--text-column", default="text", help="column with its text (default: text)")
+
+
+def read_new_nodes(path: str, model: Any, id_column: str = "id", text_column: str = "text") -> list[NewNodes]:
     """Return the nodes of a file, over the vocabulary of a model; of a file of networks, those of every network.
 
     A named node that is in several networks is taken once. Words that the model does not know are left out, and
@@ -41,7 +53,7 @@ def read_new_nodes(path: str, model: Any) -> list[NewNodes]:
 
     if vocabulary is None:
         raise ValueError("the model has no vocabulary to match words with; give a file of networks instead.")
-    names, rows, n_unknown = read_counts(path, vocabulary, getattr(model, "tokenizer_", None))
+    names, rows, n_unknown = read_counts(path, vocabulary, getattr(model, "tokenizer_", None), id_column, text_column)
     _say_unknown(n_unknown)
     if metric.weighting is not None and not metric.takes_counts:  # the nodes of the network are weighted, too
         rows = metric.weighting.transform(rows)

@@ -12,12 +12,13 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from fastspml.cli.new_nodes import HELP, NewNodes, metric_of_task, read_new_nodes, task_position
+from fastspml.cli.new_nodes import HELP, NewNodes, add_columns, metric_of_task, read_new_nodes, task_position
 from fastspml.cli.output import csv_text
 
 EXAMPLE = """\
 echo 'mytool  package:2 manager terminal:3' > new.txt
 fastspml predict runs/example new.txt --task admin -k 5
+fastspml predict runs/example new.csv --id-column name --text-column description --task admin
 fastspml predict runs/example new.txt --task all --json -o links.jsonl"""
 
 # Then distance or similarity, whichever the model ranks by; the probability, if the model is calibrated; TASK_FIT.
@@ -44,6 +45,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="JSON lines instead of CSV. They have names exactly; in CSV, control characters are written as escapes, "
         "and names that begin with = + - @ get a leading ', so that spreadsheets take them for text",
     )
+    add_columns(parser)
     parser.add_argument("-o", "--output", help="file to write instead of standard output; must not exist")
 
 
@@ -54,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
 
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)
-    groups = read_new_nodes(options.newcomers, model)
+    groups = read_new_nodes(options.newcomers, model, options.id_column, options.text_column)
     candidates = Path(options.networks or (config or {})["networks"])
     is_same_file = candidates.exists() and candidates.samefile(options.newcomers)
     records = _predictions(model, networks, groups, options, is_same_file)

@@ -15,6 +15,7 @@ from fastspml.ranking.index import LinkIndex
 from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.link_table import LinkTable, Reason
 from fastspml.ranking.measures import check_network, metric_of
+from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import ranked_norms
 from fastspml.sparse.mapped import take_rows
 
@@ -42,7 +43,8 @@ def predict_links(
     network : Network
         Nodes that can be linked to, and the known links.
     new : Network, feature rows, or names of nodes of the network
-        Nodes whose links are predicted. A node of a Network with the name of a node of `network` is that node.
+        Nodes whose links are predicted. A node of a Network with the name of a node of `network` is that node. The
+        features of texts are ``network.tokenizer.count(texts, network.vocabulary)``.
     k : int, default 10
         Number of candidates per node; fewer if there are no more.
     exclude_known : bool, default True
@@ -120,10 +122,21 @@ def _new_nodes(
         return metric.rows(new), new.nodes, positions
     is_names = isinstance(new, str) or (isinstance(new, (list, tuple)) and new and all(isinstance(n, str) for n in new))
     if is_names or (isinstance(new, np.ndarray) and new.dtype.kind in "UT"):
-        positions = known.positions(new, "new")
+        positions = _positions(known, network, new)
         return take_rows(index.rows(), positions), network.nodes[positions], positions
     rows = metric.rows(new, "new")
     return rows, np.arange(rows.shape[0]), None
+
+
+def _positions(known: NodeNames, network: Network, new: Any) -> np.ndarray:
+    """Return the positions of nodes by name; say what to do where a text came instead of a name."""
+    try:
+        return known.positions(new, "new")
+    except ValueError as error:
+        if network.tokenizer is None:
+            raise
+        advice = "for the links of texts, pass network.tokenizer.count(texts, network.vocabulary)"
+        raise ValueError(f"{str(error).rstrip('.')}; {advice}.") from None
 
 
 def _excluded(network: Network, positions: np.ndarray | None, exclude_known: bool) -> list[np.ndarray] | None:
