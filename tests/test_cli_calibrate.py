@@ -150,6 +150,8 @@ def test_the_report_shows_probabilities(trained, calibrated, tmp_path):
     page = (tmp_path / "report.html").read_text()
     assert "<h2>Probabilities of links</h2>" in page
     assert page.count("expected links</th>") == 2
+    assert page.count('aria-label="Predicted and observed share of links of') == 2
+    assert page.count('aria-label="Expected and found links of') == 2
     first = known["probabilities"][0]
     assert f"{first['hidden_ece']:.4f}" in page
     assert "nan" not in page[page.index("Probabilities of links") :]

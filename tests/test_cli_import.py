@@ -110,6 +110,56 @@ def test_linqs_npz_edges_and_text(capsys, tmp_path):
         assert (got["tasks"], got["nodes"], got["links"], got["features"]) == expected
 
 
+@pytest.fixture
+def scipy_files(tmp_path, monkeypatch):
+    """A folder with the features and the links of three nodes, each as SciPy writes a matrix; and with both in one."""
+    monkeypatch.chdir(tmp_path)
+    sparse.save_npz("words.npz", sparse.csr_array(np.array([[1, 0], [0, 2], [3, 0]])))
+    sparse.save_npz("links.npz", sparse.csc_array(np.eye(3, k=1)))
+    sparse.save_npz("small.npz", sparse.csc_array(np.eye(2)))
+    np.savez("net.npz", src=[0], dst=[1], X_indptr=[0, 1, 1], X_indices=[0], X_data=[1.0], shape=[2, 1])
+    write(tmp_path, text__npz="no archive")
+
+
+def test_features_and_links_of_scipy(capsys, scipy_files):
+    code, out, err = run(capsys, "import", "npz", "words.npz", "--links", "links.npz", "-o", "out.h5")
+    assert code == 0, err
+    assert out == "out.h5: 1 task, 3 nodes, 2 links, 2 features\n"
+    (network,) = fs.read_networks("out.h5")
+    assert network.name == "words"
+    assert network.features.toarray().tolist() == [[1, 0], [0, 2], [3, 0]]
+    assert network.adjacency.toarray().astype(int).tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ["words.npz"],
+            "words.npz: it holds one matrix of SciPy, taken as features; name the file of the links as well",
+        ),
+        (["words.npz"], "or, on the command line, --links."),
+        (
+            ["words.npz", "--links", "words.npz"],
+            "words.npz: links must be a square matrix, nodes x nodes; it is 3 x 2.",
+        ),
+        (["words.npz", "--links", "small.npz"], "features have 3 rows, links are 2 x 2; both must describe the same"),
+        (["words.npz", "--links", "missing.npz"], "missing.npz is not a file."),
+        (["words.npz", "--links", "text.npz"], "text.npz is not a .npz file, or damaged"),
+        (["words.npz", "--links", "net.npz"], "net.npz: it does not hold a matrix of SciPy; write the links with"),
+        (["net.npz", "--links", "links.npz"], "net.npz: it holds links already; leave links out."),
+        (["words.npz", "--links", "links.npz", "--tasks", "label"], 'words.npz: tasks="label" needs an array label'),
+    ],
+)
+def test_misused_files_of_scipy_get_a_sentence(capsys, scipy_files, arguments, sentence):
+    code, out, err = run(capsys, "import", "npz", *arguments, "-o", "out.h5")
+    assert code == 1
+    assert not out
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert not os.path.exists("out.h5")
+
+
 STANZA = (
     "Package: {name}\nSource: {name}-src\nVersion: 1\nSection: {section}\nDescription: {text}\nDepends: {depends}\n\n"
 )

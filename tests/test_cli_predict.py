@@ -41,6 +41,7 @@ def place(tmp_path_factory):
     for nets, name in (("nets.h5", "run"), ("one.h5", "single")):
         assert main(["train", "--networks", str(folder / nets), "--n-iters", "100", "-o", str(folder / name)]) == 0
     (folder / "new.txt").write_text("anna word3:2 word17\n")
+    (folder / "wordy.txt").write_text(f"ben {' '.join(VOCABULARY[::3])}\n")
     return folder
 
 
@@ -126,6 +127,86 @@ def test_links_of_all_networks_of_a_file_are_predicted(capsys, tmp_path):
     code, out, _ = run(capsys, "predict", "run", tmp_path / "new.h5", "--task", "red", "-k", 1)
     assert code == 0
     assert [row["node"] for row in rows_of(out)] == [*nets[0].nodes.tolist(), *nets[1].nodes[10:].tolist()]
+
+
+def reordered(path, names, source="nets.h5"):
+    """Write the tasks of a file again, in another order or under other names."""
+    nets = {network.name: network for network in fs.read_networks(source)}
+    fs.write_networks(path, [nets[old].replace(name=new) for old, new in names])
+    return path
+
+
+def by_task(rows):
+    return sorted(tuple(row.values()) for row in rows)
+
+
+@pytest.mark.parametrize("task", ["red", "blue", "all"])
+def test_the_metric_of_a_task_is_chosen_by_its_name(capsys, tmp_path, task):
+    swapped = reordered(tmp_path / "swapped.h5", [("blue", "blue"), ("red", "red")])
+    arguments = ["predict", "run", "wordy.txt", "--task", task, "-k", 3]
+    expected = rows_of(run(capsys, *arguments)[1])
+    code, out, err = run(capsys, *arguments, "--networks", swapped)
+    assert code == 0, err
+    assert by_task(rows_of(out)) == by_task(expected)
+
+
+def test_some_of_the_tasks_of_a_model_suffice(capsys, tmp_path):
+    blue = reordered(tmp_path / "blue.h5", [("blue", "blue")])
+    code, out, err = run(capsys, "predict", "run", "wordy.txt", "--networks", blue)
+    assert code == 0, err
+    assert out == run(capsys, "predict", "run", "wordy.txt", "--task", "blue")[1]
+
+
+@pytest.mark.parametrize("task", ["green", "all", "1"])
+def test_a_task_that_the_model_does_not_have_is_refused(capsys, tmp_path, task):
+    other = reordered(tmp_path / "other.h5", [("red", "red"), ("blue", "green")])
+    code, out, err = run(capsys, "predict", "run", "wordy.txt", "--networks", other, "--task", task)
+    assert (code, out) == (1, "")
+    assert "the model has no task 'green' of its own; its tasks are red, blue, those of the networks red, green." in err
+    code, _, err = run(capsys, "predict", "run", "wordy.txt", "--networks", other, "--task", "red", "-k", 1)
+    assert code == 0, err
+
+
+def test_a_task_that_is_not_the_only_one_of_a_model_is_refused(capsys, tmp_path):
+    both = reordered(tmp_path / "both.h5", [("red", "only"), ("blue", "blue")])
+    code, _, err = run(capsys, "predict", "single", "wordy.txt", "--networks", both, "--task", "blue")
+    assert code == 1
+    assert "the model has no task 'blue' of its own; its tasks are only" in err
+
+
+def test_the_only_task_of_a_file_and_of_a_model_belong_together(capsys, tmp_path):
+    renamed = reordered(tmp_path / "renamed.h5", [("only", "new name")], "one.h5")
+    code, out, err = run(capsys, "predict", "single", "wordy.txt", "--networks", renamed)
+    assert code == 0, err
+    assert out.replace("new name", "only") == run(capsys, "predict", "single", "wordy.txt")[1]
+
+
+def test_tasks_without_distinct_names_are_compared_by_position(capsys, tmp_path):
+    unnamed = reordered(tmp_path / "unnamed.h5", [("red", "network"), ("blue", "network")])
+    code, out, err = run(capsys, "predict", "run", "wordy.txt", "--networks", unnamed, "--task", "1")
+    assert code == 0, err
+    expected = run(capsys, "predict", "run", "wordy.txt", "--task", "blue")[1]
+    assert out.replace(",network,", ",blue,") == expected
+
+
+def test_one_metric_for_all_tasks_needs_no_names(capsys, tmp_path):
+    fs.save_model(tmp_path / "spml.h5", fs.SPML(n_iters=50).fit(fs.read_networks("nets.h5")))
+    other = reordered(tmp_path / "other.h5", [("blue", "green")])
+    code, out, err = run(capsys, "predict", tmp_path / "spml.h5", "wordy.txt", "--networks", other)
+    assert code == 0, err
+    assert rows_of(out)[0]["task"] == "green"
+
+
+def test_explain_chooses_the_metric_of_a_task_by_its_name(capsys, tmp_path):
+    swapped = reordered(tmp_path / "swapped.h5", [("blue", "blue"), ("red", "red")])
+    arguments = ["explain", "run", "blue1", "blue2", "--json"]
+    code, out, err = run(capsys, *arguments, "--networks", swapped)
+    assert code == 0, err
+    assert out == run(capsys, *arguments)[1]
+    other = reordered(tmp_path / "other.h5", [("red", "red"), ("blue", "green")])
+    code, _, err = run(capsys, *arguments, "--networks", other)
+    assert code == 1
+    assert "the model has no task 'green' of its own" in err
 
 
 def test_explain_takes_the_number_of_a_task(capsys):
@@ -219,6 +300,40 @@ def test_a_model_of_texts_predicts_from_texts_by_its_own_tokenizer(capsys, tmp_p
     assert rows_of(out)[0]["node"] == "new"
     left_out = {False: "2 words that", True: "3 words that"}[keep_stop_words]  # car, zebra; the
     assert left_out in err
+
+
+@pytest.mark.parametrize(("name", "delimiter"), [("new.csv", ","), ("new.tsv", "\t")])
+def test_a_table_of_texts_predicts_as_json_lines_do(capsys, tmp_path, name, delimiter):
+    run_folder = texts_file(capsys, tmp_path)
+    (tmp_path / "new.jsonl").write_text('{"id": "new one", "text": "red cars, green"}\n{"id": "b", "text": "pears"}\n')
+    rows = [["name", "area", "says"], ["new one", "x", '"red cars, green"'], ["b", "y", "pears"]]
+    (tmp_path / name).write_text("".join(delimiter.join(row) + "\n" for row in rows))
+    columns = ["--id-column", "name", "--text-column", "says"]
+    code, out, err = run(capsys, "predict", run_folder, tmp_path / name, *columns, "-k", 2)
+    assert code == 0, err
+    assert out == run(capsys, "predict", run_folder, tmp_path / "new.jsonl", "-k", 2)[1]
+    code, out, err = run(capsys, "explain", run_folder, "new one", "a", "--new", tmp_path / name, *columns, "--json")
+    assert code == 0, err
+    assert {row["feature"] for row in json.loads(out)["words"]} >= {"red", "cars", "green"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("name,says\na,red\n", "new.csv has no column 'id'; its columns are name, says. Name the one that has the id"),
+        ("id,says\na,red\n", "that has the text with text_column (--text-column)."),
+        ("id,text\na,red\nb\n", "new.csv, line 3: 2 columns are expected as in the header, got 1; correct the file."),
+        ("id,text\n,red\n", "line 2: the node has no name; correct the file."),
+        ("\udcff\n", "1 bad line: new.csv, line 1: is not UTF-8 text (byte 0); correct the file."),
+        ("", "new.csv is empty."),
+    ],
+)
+def test_a_bad_table_of_texts_gets_a_sentence(capsys, tmp_path, text, sentence):
+    (tmp_path / "new.csv").write_bytes(text.encode(errors="surrogateescape"))
+    code, out, err = run(capsys, "predict", "single", tmp_path / "new.csv")
+    assert (code, out) == (1, "")
+    assert sentence in err
+    assert "skip" not in err
 
 
 def test_explain_takes_a_new_text(capsys, tmp_path):

@@ -20,7 +20,7 @@ ANSWERS = {
     "larger_than_memory": "Same metric as in memory: True",
     "nearest_neighbours": "Same distances as LinkIndex: True",
     "new_package": "fluidsynth",
-    "own_csv": "AUC of the five:",
+    "own_csv": "bread-",
     "serving": "exit code of the service: 0",
     "several_sections": "mean AUC   alone  pooled  together",
     "vector_search": "Share of the exact ten that were found: ",

@@ -137,6 +137,82 @@ class TestRankings:
         assert (found != similarities).sum() <= 4  # of 90; ties that rounding decides
 
 
+def expected_through(metric, network, query, candidate):
+    """Return which nodes may be named as the best known neighbour of a candidate, from the formulas."""
+    M, X = metric.submatrix(np.arange(12), np.arange(12)), network.features.toarray()
+    linking = [i for i in range(network.n_nodes) if network.adjacency[i, candidate]]
+    if not linking:
+        return {None}
+    own = {i: naive.rank_score(M, query, X[i], metric.score) for i in linking}
+    best = max(own.values())
+    return {f"n{i}" for i, score in own.items() if score >= best - 1e-9}
+
+
+@pytest.mark.parametrize("metric", list(metrics()), ids=name_of)
+def test_a_link_says_through_which_neighbour_it_was_found(metric, network):
+    new = np.random.default_rng(3).integers(0, 3, (6, 12))
+    links = fs.predict_links(metric, network, new, k=30)
+    assert len(links) == 180
+    for link in links:
+        assert link.through in expected_through(metric, network, new[link.node], int(link.candidate[1:]))
+    assert None in links.through.tolist()  # a node that none links to
+    assert len(set(links.through.tolist())) > 5
+
+
+def test_neighbours_are_those_of_an_index_that_lives(network):
+    metric = fs.Metric.identity(12, neighbour_weight=WEIGHT)
+    index = fs.LinkIndex(metric, network.subset(np.arange(20)))
+    index.add(network.subset(np.arange(20, 24)))
+    index.remove(["n3", "n11"])
+    left = np.setdiff1d(np.arange(24), [3, 11])
+    links = links_among(network, np.setdiff1d(np.arange(20), [3, 11]))[np.ix_(left, left)]
+    now = network.subset(left).with_links(links)
+    queries = network.features[24:]
+    got, expected = (fs.predict_links(metric, now, queries, k=22, index=i) for i in (index, None))
+    assert got.to_csv() == expected.to_csv()
+    assert expected.through.tolist().count(None) < len(expected)
+
+
+def test_the_score_is_averaged_with_that_of_the_neighbour_named(network):
+    metric, plain = (fs.Metric.identity(12, neighbour_weight=weight) for weight in (WEIGHT, 0.0))
+    new = network.features[[4]]
+    scores = {link.candidate: link.score for link in fs.predict_links(plain, network, new, k=30)}
+    for link in fs.predict_links(metric, network, new, k=30):
+        own = scores[link.candidate]
+        best = own if link.through is None else scores[link.through]
+        assert link.score == pytest.approx((own + WEIGHT * best) / (1 + WEIGHT))
+
+
+def test_an_index_that_knows_no_links_names_no_neighbour(network):
+    index = fs.LinkIndex(fs.Metric.identity(12), network)
+    metric = fs.Metric.identity(12, neighbour_weight=WEIGHT)
+    assert set(fs.predict_links(metric, network, network.features[:1], index=index).through.tolist()) == {None}
+
+
+def test_without_a_weight_no_neighbour_is_named(network):
+    links = fs.predict_links(fs.Metric.identity(12), network, network.features[:2], k=3)
+    assert links.through is None
+    assert {link.through for link in links} == {None}
+    assert "through" not in links.to_dict()
+
+
+def test_neighbours_without_names_are_positions(network):
+    unnamed = fs.Network(network.features, network.adjacency)
+    metric = fs.Metric.identity(12, neighbour_weight=WEIGHT)
+    got = fs.predict_links(metric, unnamed, network.features[:2], k=30).through.tolist()
+    named = fs.predict_links(metric, network, network.features[:2].toarray(), k=30).through.tolist()
+    assert got == [None if name is None else int(name[1:]) for name in named]
+    assert {type(name) for name in got} == {int, type(None)}
+
+
+def test_no_links_have_no_neighbours(network):
+    metric = fs.Metric.identity(12, neighbour_weight=WEIGHT)
+    links = fs.predict_links(metric, network, network.subset([]))
+    assert links.through.tolist() == []
+    unlinked = fs.predict_links(metric, fs.Network(np.eye(12)), np.ones((2, 12)), k=2)
+    assert unlinked.through.tolist() == [None] * 4
+
+
 def test_suggestions_use_no_link_of_their_nodes(network):
     metric = fs.Metric.identity(12, neighbour_weight=4.0)
     nodes = np.arange(10)

@@ -146,6 +146,17 @@ def test_mistakes_cost_a_sentence(named, arguments, sentence):
         fs.predict_links(metrics(9)[0], named, **arguments)
 
 
+def test_a_text_in_place_of_a_name_gets_advice(named):
+    read = named.replace(tokenizer=fs.Tokenizer())
+    with pytest.raises(
+        ValueError, match=r"no node has that name.*; for the links of texts, pass network\.tokenizer\.count"
+    ):
+        fs.predict_links(metrics(9)[0], read, ["word of a text"])
+    with pytest.raises(ValueError, match="no node has that name") as error:
+        fs.predict_links(metrics(9)[0], named, ["word of a text"])
+    assert "texts" not in str(error.value)
+
+
 def test_no_new_nodes_give_an_empty_table(named):
     links = fs.predict_links(metrics(9)[0], named, named.subset([]))
     assert len(links) == 0
@@ -208,6 +219,60 @@ def test_csv_of_reasons():
     assert rows[0] == ["node", "candidate", "score", "probability", "reasons"]
     assert rows[1] == ["a", "c", "2.0", "0.5", "'-x 1; x ~ y 0.5"]
     assert rows[2] == ["a", "<d>", "-1.5", "", ""]
+
+
+THROUGH = np.array(["=x", None, "<x>\x1b"], dtype=object)
+
+
+def test_a_neighbour_is_part_of_its_link():
+    links = table(through=THROUGH)
+    assert [link.through for link in links] == ["=x", None, "<x>\x1b"]
+    assert links[2].through == links[1:][1].through == "<x>\x1b"
+    assert table()[0].through is None
+    assert table()[:2].through is None
+
+
+def test_neighbours_have_a_column_before_the_reasons():
+    links = table(through=THROUGH, reasons=[(), (Reason("x", "x", 1.0),), ()])
+    assert list(links.to_dict()) == ["node", "candidate", "score", "probability", "through", "reasons"]
+    assert links.to_dict()["through"] == ["=x", None, "<x>\x1b"]
+    assert "through" not in table().to_dict()
+
+
+def test_csv_of_neighbours():
+    rows = list(csv.reader(io.StringIO(table(through=THROUGH).to_csv())))
+    assert rows[0] == ["node", "candidate", "score", "probability", "through"]
+    assert [row[4] for row in rows[1:]] == ["'=x", "", "<x>\x1b"]
+
+
+def test_json_lines_of_neighbours():
+    lines = [json.loads(line) for line in table(through=THROUGH).to_jsonl().splitlines()]
+    assert [line["through"] for line in lines] == ["=x", None, "<x>\x1b"]
+    assert all("through" not in json.loads(line) for line in table().to_jsonl().splitlines())
+
+
+def test_html_of_neighbours():
+    page = table(through=THROUGH)._repr_html_()
+    assert "<th>through</th>" in page
+    assert "<td>=x</td>" in page
+    assert r"<td>&lt;x&gt;\x1b</td>" in page
+    assert "None" not in page
+    assert "through" not in table()._repr_html_()
+
+
+def test_pandas_of_neighbours():
+    pandas = pytest.importorskip("pandas")
+    frame = table(through=THROUGH).to_pandas()
+    assert frame.columns.tolist() == ["node", "candidate", "score", "probability", "through"]
+    assert frame.through.tolist() == THROUGH.tolist()
+    numbered = table(through=np.array([3, None, 0], dtype=object)).to_pandas().through
+    assert numbered.dtype == "Int64"
+    assert numbered.tolist() == [3, pandas.NA, 0]
+
+
+def test_polars_of_neighbours():
+    pytest.importorskip("polars")
+    assert table(through=THROUGH).to_polars()["through"].to_list() == THROUGH.tolist()
 
 
 @pytest.mark.parametrize("method", ["to_csv", "to_jsonl"])

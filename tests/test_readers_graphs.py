@@ -723,6 +723,8 @@ def test_npz_of_scipy_matrices_and_stored_zeros(tmp_path):
     ("features", "links", "sentence"),
     [
         (FEATURES, None, "words.npz: it holds one matrix of SciPy, taken as features; name the file of the links"),
+        (FEATURES, FEATURES[:2], "links.npz: links must be a square matrix, nodes x nodes; it is 2 x 3."),
+        (FEATURES, sparse.dia_array(LINKS), "links.npz: the matrix is in format 'dia'; csr, csc, coo can be read"),
         (
             FEATURES,
             LINKS[:2, :2],
@@ -732,7 +734,7 @@ def test_npz_of_scipy_matrices_and_stored_zeros(tmp_path):
         (
             sparse.dia_array(FEATURES),
             LINKS,
-            "words.npz: words.npz has a matrix in format 'dia'; csr, csc, coo can be read",
+            "words.npz: the matrix is in format 'dia'; csr, csc, coo can be read",
         ),
     ],
 )
@@ -740,7 +742,7 @@ def test_npz_of_scipy_that_cannot_be_used(tmp_path, features, links, sentence):
     sparse.save_npz(tmp_path / "words.npz", features)
     if links is not None:
         sparse.save_npz(tmp_path / "links.npz", links)
-    with pytest.raises(ValueError, match="words") as error:
+    with pytest.raises(ValueError, match="npz") as error:
         read_npz(tmp_path / "words.npz", links=None if links is None else tmp_path / "links.npz")
     assert str(error.value).startswith(sentence)
 
@@ -748,16 +750,30 @@ def test_npz_of_scipy_that_cannot_be_used(tmp_path, features, links, sentence):
 def test_npz_of_scipy_with_weights(tmp_path):
     sparse.save_npz(tmp_path / "words.npz", FEATURES)
     sparse.save_npz(tmp_path / "links.npz", 2 * LINKS)
-    with pytest.warns(UserWarning, match="weights of the links are ignored"):
+    with pytest.warns(UserWarning, match="weights of the links are ignored") as warned:
         assert read_npz(tmp_path / "words.npz", links=tmp_path / "links.npz")[0].n_links == 3
+    assert warned[0].filename == __file__
 
 
 def test_npz_that_holds_links_takes_no_others(tmp_path):
     sparse.save_npz(tmp_path / "links.npz", LINKS)
     with pytest.raises(ValueError, match=r"net\.npz: it holds links already; leave links out"):
         read_npz(write_npz(tmp_path), links=tmp_path / "links.npz")
-    with pytest.raises(ValueError, match=r"links\.npz: net\.npz does not hold a matrix of SciPy"):
+    with pytest.raises(ValueError, match=r"^net\.npz: it does not hold a matrix of SciPy; write"):
         read_npz(tmp_path / "links.npz", links=write_npz(tmp_path))
+
+
+def test_an_error_in_the_links_of_scipy_names_their_file(tmp_path):
+    sparse.save_npz(tmp_path / "words.npz", FEATURES)
+    with pytest.raises(FileNotFoundError, match=r"links\.npz is not a file"):
+        read_npz(tmp_path / "words.npz", links=tmp_path / "links.npz")
+    parts = {"format": np.array(b"csr"), "shape": np.array([3, 3]), "data": np.ones(1), "indices": np.array([7])}
+    np.savez(tmp_path / "links.npz", **parts)
+    with pytest.raises(ValueError, match=r"^links\.npz: it has no indptr, which its format csr needs"):
+        read_npz(tmp_path / "words.npz", links=tmp_path / "links.npz")
+    np.savez(tmp_path / "links.npz", **parts, indptr=np.array([0, 1, 1, 1]))
+    with pytest.raises(ValueError, match=r"^links\.npz: indices of a matrix run from 7 to 7"):
+        read_npz(tmp_path / "words.npz", links=tmp_path / "links.npz")
 
 
 def prefixed(**changes):

@@ -204,8 +204,12 @@ def test_json_ids_may_be_numbers_and_texts_missing(tmp_path):
 
 
 BAD_DOCUMENTS = [
-    ("d.csv", "id,body\na,x\n", r"d\.csv has no columns 'text'; its columns are id, body\."),
-    ("d.csv", "c," * 99 + "c\n1,", r"d\.csv has no columns 'id'; its columns are (c, ){19}c and 80 more\."),
+    (
+        "d.csv",
+        "id,body\na,x\n",
+        r"d\.csv has no column 'text'; its columns are id, body\. Name the one that has the text with text_column \(--text-column\)\.",
+    ),
+    ("d.csv", "c," * 99 + "c\n1,", r"d\.csv has no column 'id'; its columns are (c, ){19}c and 80 more\."),
     ("d.csv", "id,text,id\na,x,b\n", r"d\.csv has 2 columns 'id'; its columns are id, text, id\."),
     ("d.csv", "id,text\na,apple\nb\n", r"1 bad line: d\.csv, line 3: 2 columns are expected as in the header, got 1; "),
     (

@@ -186,6 +186,70 @@ def test_charts_have_few_lines_with_their_names_inside():
     assert "range" not in plots.by_method([("a", [0.6])], ["x"], "t", "l")
 
 
+def calibrated_task(**changes):
+    """Return the facts of a calibrated task: two groups of pairs and two of hidden nodes."""
+    numbers = dict.fromkeys(("ece", "link_ece", "hidden_ece", "hidden_link_ece", "n_links_error"), 0.01)
+    groups = {"curve": [[0.001, 0.0004, 900.0], [0.1, 0.2, 80.0]], "deciles": [[1.0, 2.0, 5.0], [4.0, 3.0, 5.0]]}
+    return {"name": "red", "kind": "isotonic"} | numbers | groups | changes
+
+
+def drawn_points(chart):
+    """Return the values of the dots of an `agreement` chart, as shares of its axes from 0 to 1."""
+    left, top, bottom, right = plots.PLOT
+    dots = re.findall(r'<circle class="dot" cx="([\d.]+)" cy="([\d.]+)"', chart)
+    return [((float(x) - left) / (right - left), (bottom - float(y)) / (bottom - top)) for x, y in dots]
+
+
+def test_a_chart_of_expected_and_found_links_has_equal_axes_from_0():
+    chart = plots.agreement([(1.0, 2.0), (4.0, 3.0)], "t", "expected", "found")
+    top = 4.0 * 1.05
+    np.testing.assert_allclose(drawn_points(chart), [(1 / top, 2 / top), (4 / top, 3 / top)], atol=0.002)
+    assert '<path class="chance" d="M46 240L340 10"/>' in chart
+    assert "expected" in chart
+    assert "found" in chart
+
+
+def test_a_reliability_chart_is_logarithmic():
+    chart = plots.agreement([(0.001, 0.01), (0.1, 0.02)], "t", "x", "y", logarithmic=True)
+    np.testing.assert_allclose(drawn_points(chart), [(0, 1 / 2), (1, (2 + np.log10(0.2)) / 2)], atol=0.004)
+    assert re.findall(r'class="small middle">([^<]*)', chart)[:3] == ["1e-3", "0.01", "0.1"]
+
+
+def test_a_share_of_0_is_drawn_at_the_lower_end_of_logarithmic_axes():
+    chart = plots.agreement([(0.01, 0.0), (0.1, 0.1)], "t", "x", "y", logarithmic=True)
+    np.testing.assert_allclose(drawn_points(chart), [(0, 0), (1, 1)], atol=0.002)
+    wide = plots.agreement([(1e-9, 1e-9), (1.0, 1.0)], "t", "x", "y", logarithmic=True)
+    np.testing.assert_allclose(drawn_points(wide), [(0, 0), (1, 1)], atol=0.002)
+    assert "1e-5" in wide
+    assert "1e-6" not in wide
+
+
+@pytest.mark.parametrize("logarithmic", [False, True])
+@pytest.mark.parametrize("points", [[], [(0.0, 0.0)], [(0.2, 0.2)], [(np.nan, 1.0), (1.0, np.inf)], [(1e-300, 1e-300)]])
+def test_charts_of_few_or_bad_points_are_still_drawn(points, logarithmic):
+    chart = plots.agreement(points, "t", "x", "y", logarithmic)
+    ElementTree.fromstring(chart)
+    assert "nan" not in chart
+    assert "inf" not in chart
+    assert chart.count("<circle") == sum(np.isfinite(point).all() for point in points)
+
+
+def test_a_calibrated_task_has_two_charts(networks, model):
+    known = facts(model, networks) | {"probabilities": [calibrated_task(), calibrated_task(name="blue", deciles=[])]}
+    page = render(known)
+    check_page(page)
+    charts = dict(re.findall(r'<svg [^>]*aria-label="((?:Predicted|Expected) and [^"]*)">(.*?)</svg>', page, re.DOTALL))
+    assert list(charts) == [
+        "Predicted and observed share of links of red",
+        "Expected and found links of red",
+        "Predicted and observed share of links of blue",
+    ]
+    shares, links, _ = charts.values()
+    curve, deciles = (np.array(calibrated_task()[key])[:, :2] for key in ("curve", "deciles"))
+    np.testing.assert_allclose(drawn_points(shares), (4 + np.log10(curve)) / 4, atol=0.004)
+    np.testing.assert_allclose(drawn_points(links), deciles / 4.2, atol=0.004)
+
+
 def test_numbers_are_those_of_the_library(networks, model):
     known = facts(model, networks)
     training = [fs.split_networks(networks, 0.3)[q].train for q in range(2)]
@@ -480,7 +544,15 @@ window.onload = () => {
       if (inner.left < outer.left - 1 || inner.right > outer.right + 1 || inner.bottom > outer.bottom + 1)
         beyond.push(text.textContent);
     }
-    return {width: page.documentElement.scrollWidth, room: page.documentElement.clientWidth, beyond,
+    const over = [];
+    for (const svg of page.querySelectorAll("svg")) {
+      const boxes = [...svg.querySelectorAll("text")].map(text => [text.textContent, text.getBoundingClientRect()]);
+      boxes.forEach(([one, a], i) => boxes.slice(i + 1).forEach(([two, b]) => {
+        if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3)
+          over.push([one, two]);
+      }));
+    }
+    return {over, width: page.documentElement.scrollWidth, room: page.documentElement.clientWidth, beyond,
       smallest: Math.min(...[...page.querySelectorAll("svg text")].map(text => {
         const svg = text.ownerSVGElement;
         return parseFloat(getComputedStyle(text).fontSize) * svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
@@ -506,7 +578,9 @@ def test_in_a_browser(networks, tmp_path, scheme, paper):
     nets = [
         net.replace(name=f"{net.name}-{long}", nodes=np.array([f"{n}{long}" for n in net.nodes])) for net in networks
     ]
-    write_report(tmp_path / "report.html", trained(fs.MTSPML.paper(weighting="tfidf", n_iters=300), nets), nets)
+    model = trained(fs.MTSPML.paper(weighting="tfidf", n_iters=300), nets)
+    known = facts(model, nets) | {"probabilities": [calibrated_task(name=net.name) for net in nets]}
+    (tmp_path / "report.html").write_text(render(known))
     (tmp_path / "look.html").write_text(LOOKER)
     asked = []
 
@@ -536,6 +610,7 @@ def test_in_a_browser(networks, tmp_path, scheme, paper):
         assert window["sections"] > 5
         assert window["width"] <= window["room"]
         assert window["beyond"] == []
+        assert window["over"] == []
         assert window["smallest"] >= 9
         assert window["cut"] == 0
         assert window["loaded"] == []

@@ -335,6 +335,29 @@ def test_answers_are_as_described(running):
     assert options["k"] == {"type": "integer", "minimum": 1, "maximum": 100, "default": 3}
 
 
+def test_a_ranking_that_uses_links_says_through_which_neighbour():
+    metric = fs.Metric.identity(5, vocabulary=WORDS, neighbour_weight=1.0)
+    service = make_service(metric=metric)
+    links = service.answer({"text": "apple berry"})["links"]
+    through = {link["candidate"]: link["through"] for link in service.answer({"text": "apple", "k": 4})["links"]}
+    assert through == {"anna": None, "bob": "anna", HOSTILE: None, "dora": HOSTILE}
+    with Running(service) as server:
+        description = json.loads(server.request("GET", "/openapi.json")[2])
+        schemas = description["components"]["schemas"]
+        status, answer = server.links(text="apple berry")
+    assert status == 200
+    assert answer["links"] == links
+    check_schema(answer, schemas["Answer"], schemas)
+    assert schemas["Link"]["properties"]["through"]["type"] == ["string", "null"]
+
+
+def test_a_ranking_by_features_alone_names_no_neighbour(running):
+    _, answer = running.links(text="apple")
+    assert all("through" not in link for link in answer["links"])
+    description = json.loads(running.request("GET", "/openapi.json")[2])
+    assert "through" not in description["components"]["schemas"]["Link"]["properties"]
+
+
 # ---- refusals ----
 
 

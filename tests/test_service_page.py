@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import fastspml as fs
 from tests.browser import Browser, find_browser
-from tests.test_service import HOSTILE, Running, make_service
+from tests.test_service import HOSTILE, WORDS, Running, make_service
 
 WHY = "document.querySelector('.why').innerText"
 NAMES = "[...document.querySelectorAll('#links b')].map(b => b.textContent)"
@@ -52,6 +53,40 @@ def test_a_hostile_name_is_text_on_the_page(browser, url):
     shown = browser.value(NAMES)[0]
     assert shown == HOSTILE.replace("\x1b", "\\u{1b}").replace("\u202e", "\\u{202e}")
     assert browser.value("document.querySelectorAll('#links script').length") == 0
+    assert browser.errors == []
+
+
+def test_a_visitor_sees_through_which_neighbour_a_link_was_found(browser):
+    metric = fs.Metric.identity(5, vocabulary=WORDS, neighbour_weight=1.0)
+    with Running(make_service(metric=metric)) as server:
+        browser.open(server.server.url)
+        browser.click("#box")
+        browser.type("apple")
+        browser.wait(f"{NAMES}.length === 3")
+        names = browser.value(NAMES)
+        for place in range(3):
+            browser.click(f"#links li:nth-child({place + 1}) > button")
+        browser.wait("document.querySelectorAll('.why').length === 3")
+        texts = dict(
+            zip(names, browser.value("[...document.querySelectorAll('.why')].map(w => w.innerText)"), strict=True)
+        )
+    assert "Most similar of the nodes that link to it: anna" in texts["bob"]
+    assert "Most similar" not in texts["anna"]
+    assert browser.errors == []
+
+
+def test_a_neighbour_with_a_hostile_name_is_text_on_the_page(browser):
+    metric = fs.Metric.identity(5, vocabulary=WORDS, neighbour_weight=1.0)
+    with Running(make_service(metric=metric)) as server:
+        browser.open(server.server.url)
+        browser.click("#box")
+        browser.type("cherry elder elder")
+        browser.wait(f"{NAMES}.includes('dora')")
+        place = browser.value(f"{NAMES}.indexOf('dora')")
+        browser.click(f"#links li:nth-child({place + 1}) > button")
+        browser.wait("document.querySelector('.through')")
+        shown = browser.value("document.querySelector('.through b').textContent")
+    assert shown == HOSTILE.replace("\x1b", "\\u{1b}").replace("\u202e", "\\u{202e}")
     assert browser.errors == []
 
 

@@ -9,20 +9,27 @@ EXAMPLE = """\
 fastspml completion bash > ~/.local/share/bash-completion/completions/fastspml
 fastspml completion zsh >> ~/.zshrc"""
 
+# Runs in bash, and in zsh under bashcompinit. There `words` is a special array, compgen leaves it to the shell to keep
+# what matches, and a word that is still empty can be missing from COMP_WORDS.
 SCRIPT = """\
 _fastspml() {{
-    local current="${{COMP_WORDS[COMP_CWORD]}}" words=""
-    case "$COMP_CWORD ${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}" in
+    local current="${{COMP_WORDS[COMP_CWORD]:-}}" choices=""
+    case "$COMP_CWORD ${{COMP_WORDS[1]:-}} ${{COMP_WORDS[2]:-}}" in
 {cases}
     esac
     COMPREPLY=()
-    if [[ "$current" == -* || "$COMP_CWORD" == 1 || "$words" != -* ]]; then
-        COMPREPLY=($(compgen -W "$words" -- "$current"))
+    if [[ "$current" == -* || "$COMP_CWORD" == 1 || "$choices" != -* ]]; then
+        COMPREPLY=($(compgen -W "$choices" -- "$current"))
     fi
 }}
 complete -o default -F _fastspml fastspml
 """
-ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
+
+# bashcompinit provides `complete`, which needs the `compdef` of compinit; a bare .zshrc has neither.
+ZSH = """\
+whence compdef > /dev/null || { autoload -U +X compinit && compinit; }
+autoload -U +X bashcompinit && bashcompinit
+"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,10 +53,10 @@ def _command_cases(name: str) -> Iterator[str]:
 
     parser = _subparsers(build_parser(name))[name]
     formats = _subparsers(parser)
-    for kind, nested in formats.items():
-        yield _case(f'[3-9]*" {name} {kind}"', _flags(nested))
     if formats:
         yield _case(f'"2 {name} "*', list(formats))
+    for kind, nested in formats.items():
+        yield _case(f'*" {name} {kind}"', _flags(nested))
     yield _case(f'*" {name} "*', _flags(parser))
 
 
@@ -65,4 +72,4 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def _case(pattern: str, words: list[str]) -> str:
-    return f'        {pattern}) words="{" ".join(words)}" ;;'
+    return f'        {pattern}) choices="{" ".join(words)}" ;;'

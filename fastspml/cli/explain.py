@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from fastspml.cli.new_nodes import HELP, read_new_nodes, task_position
+from fastspml.cli.new_nodes import HELP, add_columns, metric_of_task, read_new_nodes, task_position
 from fastspml.cli.output import print_json, print_table, printable
 
 EXAMPLE = """\
@@ -22,6 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("nodes", nargs="*", metavar="NODE", help="two nodes of a task, by name")
     parser.add_argument("--networks", help="file of networks that holds the nodes; a run folder knows its own")
     parser.add_argument("--new", metavar="FILE", help=f"unseen nodes, which a NODE may name, too: {HELP}")
+    add_columns(parser)
     parser.add_argument(
         "--task", help="name or number of the task (default: all for the words, the nodes' only task for two nodes)"
     )
@@ -98,14 +99,13 @@ def print_words(tops: dict[str, Any]) -> None:
 
 
 def _explain_pair(options: argparse.Namespace) -> None:
-    from fastspml.ranking.measures import metric_of
     from fastspml.runs.opening import networks_of, open_run
 
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)
-    new = _new_rows(options.new, model)
+    new = _new_rows(options, model)
     q = _task_of(options, networks, new)
-    network, metric = networks[q], metric_of(model, q)
+    network, metric = networks[q], metric_of_task(model, networks, q)
     x, y = (new[name] if name in new else _row(network, name) for name in options.nodes)
     records = metric.explain(x, y)
     distance = float(records.contribution.sum())
@@ -128,9 +128,10 @@ def _explain_pair(options: argparse.Namespace) -> None:
         print()
 
 
-def _new_rows(path: str | None, model: Any) -> dict[str, Any]:
+def _new_rows(options: argparse.Namespace, model: Any) -> dict[str, Any]:
     """Return the features of the nodes in a file of unseen nodes, by name."""
-    groups = [] if path is None else read_new_nodes(path, model)
+    columns = options.id_column, options.text_column
+    groups = [] if options.new is None else read_new_nodes(options.new, model, *columns)
     return {
         name: group.rows.subset([i]) if hasattr(group.rows, "subset") else group.rows[[i]]
         for group in groups

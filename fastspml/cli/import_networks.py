@@ -13,6 +13,7 @@ from fastspml.cli.progress import report_progress
 EXAMPLE = """\
 fastspml import text documents.csv links.txt -o networks.h5 --undirected
 fastspml import edges links.txt words.txt -o networks.h5
+fastspml import npz features.npz --links links.npz -o networks.h5
 fastspml import matlab area1.mat area2.mat -o areas.h5
 fastspml import snap-ego facebook --ego 107 -o circles.h5"""
 
@@ -101,7 +102,13 @@ def _linqs(add: Add) -> None:
 
 
 def _npz(add: Add) -> None:
-    add("path", metavar="FILE.npz", help="arrays src, dst, X_indptr, X_indices, X_data, shape and perhaps label")
+    add(
+        "path",
+        metavar="FILE.npz",
+        help="arrays src, dst, X_indptr, X_indices, X_data, shape and perhaps label; or, with --links, features as "
+        "scipy.sparse.save_npz writes them",
+    )
+    add("--links", metavar="LINKS.npz", help="links as scipy.sparse.save_npz writes them: nodes x nodes")
     add("--tasks", choices=["label", "relation"], help="a task per label, or per relation (default: one network)")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,10 @@ from typing import Any
 
 from fastspml.cli.output import count, say
 
-HELP = "a file of networks, texts or word counts as JSON lines, or lines of `name word:count ...`"
+HELP = (
+    "texts in a CSV or TSV file or as JSON lines, word counts as JSON lines or lines of `name word:count ...`, or a "
+    "file of networks"
+)
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,15 @@ class NewNodes:
     position: int = 0
 
 
-def read_new_nodes(path: str, model: Any) -> list[NewNodes]:
+def add_columns(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name the columns of a table of unseen nodes."""
+    parser.add_argument(
+        "--id-column", default="id", help="column of a CSV or TSV file with a node's name (default: id)"
+    )
+    parser.add_argument("--text-column", default="text", help="column with its text (default: text)")
+
+
+def read_new_nodes(path: str, model: Any, id_column: str = "id", text_column: str = "text") -> list[NewNodes]:
     """Return the nodes of a file, over the vocabulary of a model; of a file of networks, those of every network.
 
     A named node that is in several networks is taken once. Words that the model does not know are left out, and
@@ -41,7 +53,7 @@ def read_new_nodes(path: str, model: Any) -> list[NewNodes]:
 
     if vocabulary is None:
         raise ValueError("the model has no vocabulary to match words with; give a file of networks instead.")
-    names, rows, n_unknown = read_counts(path, vocabulary, getattr(model, "tokenizer_", None))
+    names, rows, n_unknown = read_counts(path, vocabulary, getattr(model, "tokenizer_", None), id_column, text_column)
     _say_unknown(n_unknown)
     if metric.weighting is not None and not metric.takes_counts:  # the nodes of the network are weighted, too
         rows = metric.weighting.transform(rows)
@@ -91,3 +103,25 @@ def task_position(text: str | None, names: Sequence[str], also: str = "") -> int
     if text.isdecimal() and len(text) < 10 and int(text) < len(names):
         return int(text)
     raise ValueError(f"there is no task {text!r}; the tasks are {', '.join(names)}{also}.")
+
+
+def metric_of_task(model: Any, networks: Sequence[Any], q: int) -> Any:
+    """Return the metric that a model has for task q of a file of networks.
+
+    The name of the task decides. Positions are compared only if names cannot tell tasks apart: there is one task, or
+    some have the same name. A model with one metric for all tasks has it for any task.
+    """
+    from fastspml.ranking.measures import metric_of
+
+    if not hasattr(model, "task_metrics_"):
+        return metric_of(model)
+    names, known = [network.name for network in networks], list(model.task_names_)
+    are_distinct = len(set(names)) == len(names) > 1 and len(set(known)) == len(known)
+    if len(names) == len(known) and not are_distinct:
+        return metric_of(model, q)
+    if known.count(names[q]) != 1:
+        raise ValueError(
+            f"the model has no task {names[q]!r} of its own; its tasks are {', '.join(known)}, those of the networks "
+            f"{', '.join(names)}. Choose another --task, or networks whose tasks have the names of the model's."
+        )
+    return metric_of(model, names[q])

@@ -12,12 +12,13 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from fastspml.cli.new_nodes import HELP, NewNodes, read_new_nodes, task_position
+from fastspml.cli.new_nodes import HELP, NewNodes, add_columns, metric_of_task, read_new_nodes, task_position
 from fastspml.cli.output import csv_text
 
 EXAMPLE = """\
 echo 'mytool  package:2 manager terminal:3' > new.txt
 fastspml predict runs/example new.txt --task admin -k 5
+fastspml predict runs/example new.csv --id-column name --text-column description --task admin
 fastspml predict runs/example new.txt --task all --json -o links.jsonl"""
 
 # Then distance or similarity, whichever the model ranks by; the probability, if the model is calibrated; TASK_FIT.
@@ -44,6 +45,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="JSON lines instead of CSV. They have names exactly; in CSV, control characters are written as escapes, "
         "and names that begin with = + - @ get a leading ', so that spreadsheets take them for text",
     )
+    add_columns(parser)
     parser.add_argument("-o", "--output", help="file to write instead of standard output; must not exist")
 
 
@@ -54,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
 
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)
-    groups = read_new_nodes(options.newcomers, model)
+    groups = read_new_nodes(options.newcomers, model, options.id_column, options.text_column)
     candidates = Path(options.networks or (config or {})["networks"])
     is_same_file = candidates.exists() and candidates.samefile(options.newcomers)
     records = _predictions(model, networks, groups, options, is_same_file)
@@ -76,16 +78,16 @@ def _predictions(
     model: Any, networks: list[Any], groups: list[NewNodes], options: argparse.Namespace, is_same_file: bool
 ) -> Iterator[dict[str, Any]]:
     """Return the records of all nodes; the search is done first, so that errors occur before anything is written."""
-    from fastspml.ranking.index import rank_tasks
     from fastspml.ranking.measures import metric_of
 
     names = [network.name for network in networks]
     tasks = list(range(len(names))) if options.task == "all" else [task_position(options.task, names, ", or all")]
+    metrics = {q: metric_of_task(model, networks, q) for q in tasks}
     score, calibrations = metric_of(model).score, _calibrations(model)
     found = []
     for group in groups:
-        fits = rank_tasks(model, networks, group.rows) if options.task == "all" else None
-        near = {q: _nearest(metric_of(model, q), networks[q], group, q, options.k, is_same_file) for q in tasks}
+        fits = _task_fits(metrics, networks, group.rows) if options.task == "all" else None
+        near = {q: _nearest(metrics[q], networks[q], group, q, options.k, is_same_file) for q in tasks}
         found.append((group, fits, near))
 
     def records() -> Iterator[dict[str, Any]]:
@@ -100,6 +102,15 @@ def _predictions(
                         yield record if fits is None else record | {TASK_FIT: float(fits[r, q])}
 
     return records()
+
+
+def _task_fits(metrics: dict[int, Any], networks: list[Any], rows: Any) -> Any:
+    """Return how well each new node fits each task, shape (n_rows, n_tasks)."""
+    import numpy as np
+
+    from fastspml.ranking.index import rank_tasks
+
+    return np.hstack([rank_tasks(metrics[q], [network], rows) for q, network in enumerate(networks)])
 
 
 def _calibrations(model: Any) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """How do I get from my own CSV files to predicted links?
 
 The script writes two small files as an example: documents with an id and a text, and links between ids. Replace them by
-your own. The command line imports them; `fastspml import text --help` lists the options.
+your own. The command line imports them; `fastspml import text --help` lists the options. Then the links of a new
+text are predicted.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ TOPICS = {
     "soup": "cook soup broth onion carrot pot simmer stock",
     "cake": "bake cake sugar butter cream oven icing sponge",
 }
+NEW = "A sourdough with much flour, and a dark crust from a hot oven"
 
 
 def write_csv(folder: Path) -> None:
@@ -42,10 +44,14 @@ def main() -> None:
 
     split = recipes.split(test_size=5)  # pretend that five recipes are new: hide them with all their links
     model = fs.SPML(n_iters=2000).fit(split.train)
-    nodes, _ = fs.LinkIndex(model.metric_, split.train).query(split.test.features, k=3)
-    for new, found in zip(split.test.nodes, split.train.nodes[nodes], strict=True):
-        print(f"{new} -> {', '.join(found)}")
     print(f"AUC of the five: {fs.link_quality(model, recipes, split.test_nodes).means()['auc']:.2f}")
+
+    assert recipes.tokenizer is not None
+    assert recipes.vocabulary is not None
+    counts = recipes.tokenizer.count([NEW], recipes.vocabulary)
+    print(f"\n{NEW}:")
+    for link in model.predict_links(recipes, counts, k=3, reasons=3):
+        print(f"{link.candidate}, because of {', '.join(reason.feature for reason in link.reasons)}")
 
 
 if __name__ == "__main__":

@@ -163,6 +163,10 @@ class LinkIndex:
         """Return the weighted rows of all nodes, by position."""
         return self._state[0].rows()
 
+    def known_links(self) -> KnownLinks | None:
+        """Return the known links that the ranking uses, by position; None if it uses none."""
+        return self._state[0].known
+
     def is_blank(self, rows: sparse.csr_array) -> np.ndarray:
         """Tell which rows of `Metric.rows` have no feature that the metric knows, shape (n_rows,)."""
         return blank_rows(self._is_known, rows)

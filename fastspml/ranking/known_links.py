@@ -57,6 +57,11 @@ class KnownLinks:
         """Return the links among these nodes, renumbered in their order."""
         return KnownLinks(freeze_csr(self.links[nodes][:, nodes]))
 
+    def linking_to(self, node: int) -> np.ndarray:
+        """Return the nodes that link to a node, ascending."""
+        start, end = self._linking.indptr[node : node + 2]
+        return self._linking.indices[int(start) : int(end)].astype(np.int64)
+
     @staticmethod
     def none(n_nodes: int) -> KnownLinks:
         """Return no links among a number of nodes."""

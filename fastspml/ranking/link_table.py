@@ -40,6 +40,7 @@ class Link(NamedTuple):
     score: float
     probability: float
     reasons: tuple[Reason, ...] = ()
+    through: Any = None
 
 
 class LinkTable:
@@ -58,6 +59,10 @@ class LinkTable:
         calibration was fitted on.
     reasons : list of tuples of Reason, or None
         Features that speak for each link, most important first, if they were requested.
+    through : object array, or None
+        The best known neighbour of each candidate, whose score the candidate's is averaged with: of the nodes that
+        link to it, the one that scores best. None where no node links to it. There is no such column unless the metric
+        has a `neighbour_weight`.
     blank_nodes : array
         Nodes without a feature that the metric knows: their candidates are the same for any such node.
 
@@ -85,12 +90,14 @@ class LinkTable:
         reasons: list[tuple[Reason, ...]] | None = None,
         blank_nodes: Sequence[Any] | np.ndarray = (),
         are_named: bool = True,
+        through: np.ndarray | None = None,
     ) -> None:
         self.node = node
         self.candidate = candidate
         self.score = score
         self.probability = probability
         self.reasons = reasons
+        self.through = through
         self.blank_nodes = np.asarray(blank_nodes)
         self._are_named = are_named  # False if new nodes are known by the position of their row
 
@@ -99,8 +106,9 @@ class LinkTable:
 
     def __iter__(self) -> Iterator[Link]:
         reasons = self.reasons if self.reasons is not None else [()] * len(self)
+        through = self.through.tolist() if self.through is not None else [None] * len(self)
         columns = (getattr(self, name).tolist() for name in COLUMNS)
-        return map(Link, *columns, reasons)
+        return map(Link, *columns, reasons, through)
 
     @overload
     def __getitem__(self, rows: int) -> Link: ...
@@ -113,7 +121,8 @@ class LinkTable:
             return next(iter(self[position : position + 1]))
         node, candidate, score, probability = (getattr(self, name)[rows] for name in COLUMNS)
         reasons = None if self.reasons is None else self.reasons[rows]
-        return LinkTable(node, candidate, score, probability, reasons, self.blank_nodes, self._are_named)
+        through = None if self.through is None else self.through[rows]
+        return LinkTable(node, candidate, score, probability, reasons, self.blank_nodes, self._are_named, through)
 
     def __repr__(self) -> str:
         n_nodes = len(set(self.node.tolist()))
@@ -133,23 +142,31 @@ class LinkTable:
         return f"<table><thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table>{more}"
 
     def _header(self) -> list[str]:
-        return [*COLUMNS, *(["reasons"] if self.reasons is not None else [])]
+        optional = {"through": self.through, "reasons": self.reasons}
+        return [*COLUMNS, *(name for name, column in optional.items() if column is not None)]
 
     def _cells(self, link: Link) -> list[Any]:
-        """Return the cells of a row for a table of texts; a missing probability is empty."""
-        cells = [link.node, link.candidate, link.score, "" if math.isnan(link.probability) else link.probability]
-        return [*cells, _described(link.reasons)] if self.reasons is not None else cells
+        """Return the cells of a row for a table of texts; a missing probability or neighbour is empty."""
+        texts = {
+            "probability": "" if math.isnan(link.probability) else link.probability,
+            "through": "" if link.through is None else link.through,
+            "reasons": _described(link.reasons),
+        }
+        return [texts[name] if name in texts else getattr(link, name) for name in self._header()]
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return the columns as lists."""
-        columns = {name: getattr(self, name).tolist() for name in COLUMNS}
+        columns = {name: getattr(self, name).tolist() for name in self._header() if name != "reasons"}
         return columns if self.reasons is None else columns | {"reasons": [_described(row) for row in self.reasons]}
 
     def to_pandas(self) -> Any:
         """Return a pandas.DataFrame with a row per link."""
         with _optional("pandas"):
             import pandas
-        return pandas.DataFrame(self.to_dict(), columns=self._header())
+        frame = pandas.DataFrame(self.to_dict(), columns=self._header())
+        if self.through is not None and any(isinstance(name, int) for name in self.through.tolist()):
+            frame["through"] = pandas.array(self.through.tolist(), dtype="Int64")  # not floats where some are missing
+        return frame
 
     def to_polars(self) -> Any:
         """Return a polars.DataFrame with a row per link."""
@@ -200,9 +217,7 @@ class LinkTable:
         for link in self:
             row = link._asdict() | {"probability": None if math.isnan(link.probability) else link.probability}
             row["reasons"] = [reason._asdict() for reason in link.reasons]
-            if self.reasons is None:
-                del row["reasons"]
-            lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+            lines.append(json.dumps({name: row[name] for name in self._header()}, ensure_ascii=False) + "\n")
         return _deliver("".join(lines), path, overwrite)
 
 

@@ -12,8 +12,11 @@ from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.ranking.calibration import Calibration
 from fastspml.ranking.index import LinkIndex
+from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.link_table import LinkTable, Reason
 from fastspml.ranking.measures import check_network, metric_of
+from fastspml.ranking.node_lists import NodeNames
+from fastspml.ranking.scores import ranked_norms
 from fastspml.sparse.mapped import take_rows
 
 
@@ -40,7 +43,8 @@ def predict_links(
     network : Network
         Nodes that can be linked to, and the known links.
     new : Network, feature rows, or names of nodes of the network
-        Nodes whose links are predicted. A node of a Network with the name of a node of `network` is that node.
+        Nodes whose links are predicted. A node of a Network with the name of a node of `network` is that node. The
+        features of texts are ``network.tokenizer.count(texts, network.vocabulary)``.
     k : int, default 10
         Number of candidates per node; fewer if there are no more.
     exclude_known : bool, default True
@@ -100,6 +104,7 @@ def predict_links(
         reasons=_reasons(metric, rows, index.rows(), of_row, candidate, int(reasons)) if reasons else None,
         blank_nodes=names[index.is_blank(rows)],
         are_named=isinstance(new, Network) or positions is not None,
+        through=_through(metric, network, rows, index, of_row, candidate) if metric.neighbour_weight else None,
     )
 
 
@@ -117,10 +122,21 @@ def _new_nodes(
         return metric.rows(new), new.nodes, positions
     is_names = isinstance(new, str) or (isinstance(new, (list, tuple)) and new and all(isinstance(n, str) for n in new))
     if is_names or (isinstance(new, np.ndarray) and new.dtype.kind in "UT"):
-        positions = known.positions(new, "new")
+        positions = _positions(known, network, new)
         return take_rows(index.rows(), positions), network.nodes[positions], positions
     rows = metric.rows(new, "new")
     return rows, np.arange(rows.shape[0]), None
+
+
+def _positions(known: NodeNames, network: Network, new: Any) -> np.ndarray:
+    """Return the positions of nodes by name; say what to do where a text came instead of a name."""
+    try:
+        return known.positions(new, "new")
+    except ValueError as error:
+        if network.tokenizer is None:
+            raise
+        advice = "for the links of texts, pass network.tokenizer.count(texts, network.vocabulary)"
+        raise ValueError(f"{str(error).rstrip('.')}; {advice}.") from None
 
 
 def _excluded(network: Network, positions: np.ndarray | None, exclude_known: bool) -> list[np.ndarray] | None:
@@ -133,6 +149,32 @@ def _excluded(network: Network, positions: np.ndarray | None, exclude_known: boo
         .astype(np.int64) if i >= 0 else np.zeros(0, dtype=np.int64)
         for i in positions.tolist()
     ]  # fmt: skip
+
+
+def _through(
+    metric: Metric,
+    network: Network,
+    rows: sparse.csr_array,
+    index: LinkIndex,
+    of_row: np.ndarray,
+    candidate: np.ndarray,
+) -> np.ndarray:
+    """Return the name of the best known neighbour of each candidate: of the nodes that link to it, the most similar or
+    nearest one; None where no node links to it."""
+    best = np.full(len(candidate), -1)
+    known, others = index.known_links() or KnownLinks.none(network.n_nodes), index.rows()
+    for links in np.split(np.arange(len(candidate)), np.flatnonzero(np.diff(of_row)) + 1):  # row by row
+        linking = [known.linking_to(node) for node in candidate[links].tolist()]
+        nodes = np.unique(np.concatenate(linking)) if linking else np.zeros(0, dtype=np.int64)
+        neighbours = take_rows(others, nodes)
+        products = metric.products(take_rows(rows, of_row[links[:1]]), neighbours).reshape(-1)
+        scores = ranked_norms(metric, neighbours) - 2.0 * products  # smallest first
+        for link, of_candidate in zip(links.tolist(), linking, strict=True):
+            if len(of_candidate):
+                best[link] = of_candidate[np.argmin(scores[np.searchsorted(nodes, of_candidate)])]
+    names = network.nodes[np.maximum(best, 0)].astype(object)
+    names[best < 0] = None
+    return names
 
 
 def _reasons(

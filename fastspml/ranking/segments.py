@@ -81,6 +81,12 @@ class Segments:
         """What the scores of all segments are rounded by; see `scores.tie_shift`."""
         return tie_shift(np.concatenate([segment.sizes() for segment in self.segments]))
 
+    @cached_property
+    def known(self) -> KnownLinks | None:
+        """Known links among all nodes, by position; None if the ranking uses none."""
+        is_one = len(self.segments) == 1 and self.segments[0].is_whole
+        return self.segments[0].scores.known if is_one else _joined_links(self.segments)
+
     def rows(self) -> sparse.csr_array:
         """Return the rows of all nodes, by position."""
         return _stacked(self.segments)

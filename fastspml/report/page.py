@@ -221,18 +221,34 @@ def _probabilities_section(known: Mapping[str, Any]) -> list[str]:
     for task in tasks:
         curve = [[_share(predicted), _share(observed), int(pairs)] for predicted, observed, pairs in task["curve"]]
         deciles = [[expected, found, int(nodes)] for expected, found, nodes in task["deciles"]]
-        tables = [_table(["predicted share", "observed share", "pairs"], curve)]
+        halves = [
+            _figure(_agreement(task, "curve", "share of links", "predicted", "observed", logarithmic=True))
+            + _table(["predicted share", "observed share", "pairs"], curve)
+        ]
         if deciles:
-            tables.append(_table(["expected links", "found links", "nodes"], deciles))
-        pair = "".join(f"<div>{table}</div>" for table in tables)
+            halves.append(
+                _figure(_agreement(task, "deciles", "links", "expected", "found"))
+                + _table(["expected links", "found links", "nodes"], deciles)
+            )
+        pair = "".join(f"<div>{half}</div>" for half in halves)
         parts.append(f'<section><h3>{escape(task["name"])}</h3><div class="pair">{pair}</div></section>')
     says = (
         "A probability is the share of pairs of a node and a candidate with such a score that are links; it refers to "
         "these candidates and this density of links. ECE, the expected calibration error, is the mean difference "
         "between predicted and observed shares over all pairs or, by links, over all expected links. Below, pairs in "
-        "groups of equal sums of probabilities, and hidden nodes in ten groups by their expected number of links."
+        "groups of equal sums of probabilities, on logarithmic axes, and hidden nodes in ten groups by their expected "
+        "number of links. Dots on the dotted line are exactly right; dots below it are too optimistic."
     )
     return [_section("Probabilities of links", says, *parts)] if tasks else []
+
+
+def _agreement(
+    task: Mapping[str, Any], key: str, noun: str, predicted: str, observed: str, logarithmic: bool = False
+) -> str:
+    """Return the chart of predicted and observed values of the groups of a calibrated task."""
+    points = [(row[0], row[1]) for row in task[key]]
+    title = f"{predicted.capitalize()} and {observed} {noun} of {task['name']}"
+    return plots.agreement(points, title, f"{predicted} {noun}", f"{observed} {noun}", logarithmic)
 
 
 def _nodes_section(known: Mapping[str, Any]) -> list[str]:

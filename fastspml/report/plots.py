@@ -32,6 +32,7 @@ CHART_STYLE = "".join(
         "svg .bar{fill:var(--bar)}svg .ours{fill:var(--ours)}svg .range{stroke:var(--ink);fill:none;stroke-width:1.2}",
         "svg .median{stroke:var(--ink);stroke-width:2}svg .line{fill:none;stroke-width:1.8}",
         "svg .band{fill:var(--ours);fill-opacity:.35}",
+        "svg .dot{fill:var(--c0);stroke:none}",
         *(f"svg .s{k}{{stroke:var(--c{k});stroke-dasharray:{DASHES[k] or 'none'}}}" for k in range(len(DASHES))),
     ]
 )
@@ -39,8 +40,13 @@ CHART_STYLE = "".join(
 # Small enough that text can be read where a chart is shrunk to the width of a phone.
 WIDTH = 400
 NARROW = 360  # of charts that are placed side by side
+PLOT = (46, 10, 240, NARROW - 20)  # left, top, bottom and right of the plot of such a chart
+DECADES = 5  # that logarithmic axes show
 CHARACTER = 6.6  # approximate width of a letter: there is no browser to measure text
 BINS = 20
+
+Scale = Callable[[float], float]  # from values to positions in a drawing
+Ticks = list[tuple[float, str]]  # values and their texts
 
 # Characters that XML lacks, and marks that change the direction of the text around them.
 ILL_FORMED = re.compile(
@@ -85,16 +91,9 @@ def lines(
     Names are in the lower right corner of a chart with a diagonal, which curves do not reach, otherwise in the upper
     right one. ``band``, (x, low, high), is drawn behind the lines.
     """
-    left, top, bottom, right = 46, 10, 240, NARROW - 20
+    left, top, bottom, right = PLOT
     x_scale, y_scale = _scale(x_range, left, right), _scale(y_range, bottom, top)
-    parts = [f'<path class="rule" d="M{left} {top}V{bottom}H{right}"/>']
-    for tick in _ticks(*y_range):
-        y = y_scale(tick)
-        parts.append(f'<path class="rule" d="M{left} {y}H{right}"/>{_text(left - 6, y + 4, f"{tick:g}", "small end")}')
-    parts += _x_ticks(x_range, x_scale, bottom)
-    parts.append(_text((left + right) / 2, bottom + 34, x_label, "small middle"))
-    turned = f'class="small middle" transform="translate(12 {(top + bottom) / 2}) rotate(-90)"'
-    parts.append(f"<text {turned}>{escape(y_label)}</text>")
+    parts = _axes((x_scale, _labelled(x_range)), (y_scale, _labelled(y_range)), x_label, y_label)
     if diagonal:
         parts.append(f'<path class="chance" d="M{left} {bottom}L{right} {top}"/>')
     if band is not None:
@@ -111,6 +110,35 @@ def lines(
             y = first + 18 * k
             parts.append(f'<path class="line s{k % len(DASHES)}" d="M{right - 30} {y - 4:g}h26"/>')
             parts.append(_text(right - 36, y, _short(name, 26), "small end"))
+    return _svg(parts, bottom + 42, title, NARROW)
+
+
+def agreement(
+    points: Sequence[tuple[float, float]], title: str, x_label: str, y_label: str, logarithmic: bool = False
+) -> str:
+    """Draw (predicted, observed) as dots, joined in their order, with a dotted line where both are equal.
+
+    Both axes have the same range, from 0. If they are logarithmic, it is at most `DECADES` powers of ten, and smaller
+    values are drawn at its lower end. Points that are not finite are left out.
+    """
+    left, top, bottom, right = PLOT
+    known = np.array([point for point in points if np.isfinite(point).all()], dtype=np.float64).reshape(-1, 2)
+    if logarithmic:
+        powers = np.log10(known[known > 0.0])
+        high = float(np.ceil(powers.max(initial=-np.inf))) if len(powers) else 0.0
+        low = float(np.floor(powers.min(initial=high - 1.0)))
+        values = (max(low, high - DECADES), high)
+        known = np.log10(np.maximum(known, 10.0 ** values[0]))
+        ticks = [(power, _power(int(power))) for power in np.arange(values[0], high + 1.0).tolist()]
+    else:
+        values = (0.0, float(known.max(initial=0.0)) * 1.05 or 1.0)
+        ticks = _labelled(values)
+    x_scale, y_scale = _scale(values, left, right), _scale(values, bottom, top)
+    parts = _axes((x_scale, ticks), (y_scale, ticks), x_label, y_label)
+    parts.append(f'<path class="chance" d="M{left} {bottom}L{right} {top}"/>')
+    places = [(x_scale(x), y_scale(y)) for x, y in known.tolist()]
+    parts.append(f'<polyline class="line s0" points="{" ".join(f"{x},{y}" for x, y in places)}"/>')
+    parts += [f'<circle class="dot" cx="{x}" cy="{y}" r="3.5"/>' for x, y in places]
     return _svg(parts, bottom + 42, title, NARROW)
 
 
@@ -137,7 +165,7 @@ def distributions(rows: Sequence[tuple[str, np.ndarray]], title: str, x_label: s
             parts.append(_text(right + 8, base - 8, f"{median:.3f}  n={len(values):,}", "small"))
         else:
             parts.append(_text(right + 8, base - 8, "none", "small"))
-    parts += _x_ticks((0.0, 1.0), scale, bottom)
+    parts += _x_ticks(_labelled((0.0, 1.0)), scale, bottom)
     parts.append(_text((left + right) / 2, bottom + 34, x_label, "small middle"))
     return _svg(parts, bottom + 42, title, WIDTH)
 
@@ -175,7 +203,7 @@ def by_method(
             parts.append(f'<path class="range" d="M{low} {middle - 4}v8M{high} {middle - 4}v8M{low} {middle}H{high}"/>')
         parts.append(_text(right + 8, middle + 4, f"{mean:.3f}"))
     parts.append(f'<path class="chance" d="M{scale(0.5)} {top}V{bottom}"/>')
-    parts += _x_ticks(x_range, scale, bottom)
+    parts += _x_ticks(_labelled(x_range), scale, bottom)
     parts.append(_text((left + right) / 2, bottom + 34, x_label, "small middle"))
     return _svg(parts, bottom + 42, title, WIDTH)
 
@@ -188,7 +216,7 @@ def _svg(parts: Sequence[str], height: float, title: str, width: float) -> str:
     return f'<svg viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{escape(title)}">{inner}</svg>'
 
 
-def _scale(values: tuple[float, float], start: float, end: float) -> Callable[[float], float]:
+def _scale(values: tuple[float, float], start: float, end: float) -> Scale:
     """Return the function from values to positions in the drawing."""
     low, high = values
     return lambda value: round(float(start + (value - low) / ((high - low) or 1.0) * (end - start)), 1)
@@ -203,11 +231,36 @@ def _ticks(low: float, high: float) -> list[float]:
     return [float(round(k * step, 10)) + 0.0 for k in np.arange(first, np.floor(high / step + 1e-9) + 1)]
 
 
-def _x_ticks(x_range: tuple[float, float], scale: Callable[[float], float], bottom: float) -> list[str]:
-    labels = [(scale(tick), f"{tick:,.10g}") for tick in _ticks(*x_range)]
+def _labelled(values: tuple[float, float]) -> Ticks:
+    """Return round numbers of a range with their texts."""
+    return [(tick, f"{tick:,.10g}") for tick in _ticks(*values)]
+
+
+def _power(power: int) -> str:
+    """Return a power of ten as a text short enough for the space beside an axis."""
+    return f"{10.0**power:g}" if -2 <= power <= 3 else f"1e{power}"
+
+
+def _x_ticks(ticks: Ticks, scale: Scale, bottom: float) -> list[str]:
+    labels = [(scale(tick), text) for tick, text in ticks]
     return [
         f'<path class="rule" d="M{x} {bottom}v4"/>{_text(x, bottom + 17, text, "small middle")}' for x, text in labels
     ]
+
+
+def _axes(x_axis: tuple[Scale, Ticks], y_axis: tuple[Scale, Ticks], x_label: str, y_label: str) -> list[str]:
+    """Return the axes of a chart of the size of `PLOT`, each with a scale, ticks and a label."""
+    left, top, bottom, right = PLOT
+    parts = [f'<path class="rule" d="M{left} {top}V{bottom}H{right}"/>']
+    y_scale, y_ticks = y_axis
+    for tick, text in y_ticks:
+        y = y_scale(tick)
+        parts.append(f'<path class="rule" d="M{left} {y}H{right}"/>{_text(left - 6, y + 4, text, "small end")}')
+    x_scale, x_ticks = x_axis
+    parts += _x_ticks(x_ticks, x_scale, bottom)
+    parts.append(_text((left + right) / 2, bottom + 34, x_label, "small middle"))
+    turned = f'class="small middle" transform="translate(12 {(top + bottom) / 2}) rotate(-90)"'
+    return [*parts, f"<text {turned}>{escape(y_label)}</text>"]
 
 
 def _text(x: float, y: float, text: object, kind: str = "") -> str:

@@ -127,6 +127,11 @@ class LinkService:
         """Whether texts and counts can be answered; without a vocabulary, only nodes of the network can."""
         return bool(self._column_of)
 
+    @property
+    def uses_links(self) -> bool:
+        """Whether the ranking uses known links; then links say through which neighbour they were found."""
+        return self.metric.neighbour_weight > 0
+
     def warm_up(self) -> None:
         """Answer a request of each kind, so that kernels are compiled before the first client comes."""
         self.answer({"node": self.network.nodes[0].item()})
@@ -159,7 +164,7 @@ class LinkService:
             "is_blank": len(table.blank_nodes) > 0,
             "n_unknown": len(unknown),
             "unknown": unknown[:SHOWN_UNKNOWN],
-            "links": [_plain(link) for link in table],
+            "links": [_plain(link, self.uses_links) for link in table],
         }
 
     def _checked(self, request: Any) -> tuple[str, int, int]:
@@ -219,16 +224,17 @@ class LinkService:
         return str(value)
 
 
-def _plain(link: Link) -> dict[str, Any]:
+def _plain(link: Link, with_neighbour: bool) -> dict[str, Any]:
     reasons = [
         {"feature": str(reason.feature), "other": str(reason.other), "shared": reason.shared} for reason in link.reasons
     ]
-    return {
+    plain = {
         "candidate": link.candidate,
         "score": link.score,
         "probability": None if math.isnan(link.probability) else link.probability,
         "reasons": reasons,
     }
+    return plain | {"through": link.through} if with_neighbour else plain
 
 
 def _whole(name: str, value: Any, first: int, last: int) -> int:

@@ -39,6 +39,7 @@ def describe(service: LinkService) -> dict[str, Any]:
         "411": "The body has no Content-Length.",
         "413": f"The body has more than {limits.body_bytes:,} bytes.",
     }
+    link = _object(LINK_FIELDS | ({"through": THROUGH} if service.uses_links else {}))
     example = {"text": "command line package manager", "k": 3}
     if not service.reads_features:
         example = {"node": service.network.nodes[0].item(), "k": 3}
@@ -65,7 +66,7 @@ def describe(service: LinkService) -> dict[str, Any]:
                 }
             }
         },
-        "components": {"schemas": {"Request": request, "Answer": ANSWER, "Link": LINK, "Error": ERROR}},
+        "components": {"schemas": {"Request": request, "Answer": ANSWER, "Link": link, "Error": ERROR}},
     }
 
 
@@ -85,18 +86,21 @@ REASON = _object(
         "shared": {"type": "number", "description": "What the pair of features adds to the similarity."},
     }
 )
-LINK = _object(
-    {
-        "candidate": {"type": "string", "description": "Name of a node of the network, or its position."},
-        "score": {"type": "number", "description": "Similarity, or minus the squared distance; larger is likelier."},
-        "probability": {
-            "type": ["number", "null"],
-            "description": "Share of pairs with such a score that are links, at the density of links that the model "
-            "was calibrated on; null without a calibration.",
-        },
-        "reasons": {"type": "array", "items": REASON},
-    }
-)
+LINK_FIELDS: dict[str, Any] = {
+    "candidate": {"type": "string", "description": "Name of a node of the network, or its position."},
+    "score": {"type": "number", "description": "Similarity, or minus the squared distance; larger is likelier."},
+    "probability": {
+        "type": ["number", "null"],
+        "description": "Share of pairs with such a score that are links, at the density of links that the model was "
+        "calibrated on; null without a calibration.",
+    },
+    "reasons": {"type": "array", "items": REASON},
+}
+THROUGH = {
+    "type": ["string", "null"],
+    "description": "Of the nodes that are known to link to the candidate, the one that scores best, whose score the "
+    "candidate's is averaged with; null where no node links to it.",
+}
 ANSWER = _object(
     {
         "task": {"type": "string"},

@@ -124,7 +124,14 @@ function why(link) {
     const text = 'What the two have in common, and how much it adds:';
     part.append(element('p', text), element('table', '', element('tbody', '', ...rows)));
     part.firstChild.className = 'soft';
-  } else part.append(element('p', 'The two have no feature in common; nothing better was found.'));
+  } else {
+    const rest = link.through ? '.' : '; nothing better was found.';
+    part.append(element('p', 'The two have no feature in common' + rest));
+  }
+  if (link.through) {
+    part.append(element('p', 'Most similar of the nodes that link to it: ', element('b', link.through)));
+    part.lastChild.className = 'through';
+  }
   const next = element('button', 'Links of this node');
   next.type = 'button';
   next.addEventListener('click', () => choose(link.candidate));

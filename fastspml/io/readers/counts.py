@@ -1,34 +1,43 @@
-"""Features of single nodes, such as newcomers: JSON lines, or lines of `name word:count word:count ...`."""
+"""Features of single nodes, such as newcomers: CSV, JSON lines, or lines of `name word:count word:count ...`."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from fastspml.io.readers.edges import word_count
+from fastspml.io.readers.edges import DELIMITERS, table_suffix, word_count
 from fastspml.io.readers.lines import Problems, check_name, numbered_lines, parse_json, shown
+from fastspml.io.readers.text import document_rows
 from fastspml.tokens import Tokenizer
 
 EXPECTED = 'expected JSON like {"id": "anna", "words": {"chess": 2}} or {"id": "anna", "text": "plays chess"}'
 
 
 def read_counts(
-    path: str | Path, vocabulary: np.ndarray, tokenizer: Tokenizer | None = None
+    path: str | Path,
+    vocabulary: np.ndarray,
+    tokenizer: Tokenizer | None = None,
+    id_column: str = "id",
+    text_column: str = "text",
 ) -> tuple[list[str], sparse.csr_array, int]:
     """Read nodes and their counts over a known vocabulary.
 
-    A line is either JSON, {"id": "anna", "words": {"chess": 2, "go": 1}} or {"id": "anna", "text": "chess, and go"}, or
-    text, `anna chess:2 go`, where a word without a count occurs once. The key "node" may be used instead of "id".
+    A file that ends in .csv or .tsv has a header, and a name and a text in each row. In any other file, a line is
+    either JSON, {"id": "anna", "words": {"chess": 2, "go": 1}} or {"id": "anna", "text": "chess, and go"}, or text,
+    `anna chess:2 go`, where a word without a count occurs once. The key "node" may be used instead of "id".
 
     Parameters
     ----------
     path : path
         Plain, .gz or .xz.
+    id_column, text_column : str
+        Columns of a CSV or TSV file with the name and the text of a node.
     vocabulary : ndarray of str
     tokenizer : Tokenizer, optional
         Finds the words of texts; that of the network that a model was trained on (`Network.tokenizer`).
@@ -43,18 +52,13 @@ def read_counts(
     """
     position = {word: f for f, word in enumerate(vocabulary.tolist())}
     tokenizer = Tokenizer() if tokenizer is None else tokenizer
-    problems = Problems()
+    problems = Problems(can_skip=False)
     names: list[str] = []
     rows: list[int] = []
     columns: list[int] = []
     values: list[float] = []
     n_unknown = 0
-    for number, line in numbered_lines(path, problems):
-        try:
-            name, words = _parse(line, tokenizer)
-        except ValueError as error:
-            problems.add(path, number, str(error))
-            continue
+    for name, words in _nodes(path, tokenizer, [id_column, text_column], problems):
         for word, count in words.items():
             if word in position:
                 rows.append(len(names))
@@ -63,10 +67,33 @@ def read_counts(
             elif not tokenizer.leaves_out(word):
                 n_unknown += 1
         names.append(name)
-    if problems.n_bad:  # there is no way to skip bad lines here
-        raise ValueError(f"{problems.summary()}; correct the file.")
+    problems.check()
     counts = sparse.csr_array((values, (rows, columns)), shape=(len(names), len(vocabulary)), dtype=np.float64)
     return names, counts, n_unknown
+
+
+def _nodes(
+    path: str | Path, tokenizer: Tokenizer, columns: list[str], problems: Problems
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yield the name and the counts of each node; lines that cannot be read are added to the problems."""
+    is_table = table_suffix(path) in DELIMITERS
+    lines: Iterator[tuple[int, Any]] = (
+        document_rows(path, columns, problems) if is_table else numbered_lines(path, problems)
+    )
+    for number, line in lines:
+        try:
+            node = _parse_row(line, tokenizer) if is_table else _parse(line, tokenizer)
+        except ValueError as error:
+            problems.add(path, number, str(error))
+            continue
+        yield node
+
+
+def _parse_row(values: list[str], tokenizer: Tokenizer) -> tuple[str, dict[str, float]]:
+    """Return the name and the counts of a node of a table."""
+    name, text = values
+    check_name(name, "node")
+    return name, dict(Counter(tokenizer.words(text)))
 
 
 def _parse(line: str, tokenizer: Tokenizer) -> tuple[str, dict[str, float]]:

@@ -35,10 +35,13 @@ Row = tuple[np.ndarray, np.ndarray]
 
 
 class Problems:
-    """Bad lines of an import: collected, then refused or, with `skip_bad`, skipped with a warning."""
+    """Bad lines of an import: collected, then refused or, with `skip_bad`, skipped with a warning.
 
-    def __init__(self, skip_bad: bool = False) -> None:
-        self.skip_bad = skip_bad
+    ``can_skip`` says whether the reader has such an option, for the error.
+    """
+
+    def __init__(self, skip_bad: bool = False, can_skip: bool = True) -> None:
+        self.skip_bad, self.can_skip = skip_bad, can_skip
         self.n_bad = 0
         self.first: list[str] = []
 
@@ -52,7 +55,8 @@ class Problems:
     def check(self) -> None:
         """Raise ValueError if there are bad lines and they are not skipped."""
         if self.n_bad and not self.skip_bad:
-            raise ValueError(f"{self.summary()}; correct the file, or skip bad lines with skip_bad=True (--skip-bad).")
+            advice = ", or skip bad lines with skip_bad=True (--skip-bad)" if self.can_skip else ""
+            raise ValueError(f"{self.summary()}; correct the file{advice}.")
 
     def finish(self) -> None:
         """Raise ValueError if there are bad lines, or warn of those that were skipped."""

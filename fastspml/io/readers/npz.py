@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -55,7 +56,8 @@ def read_npz(path: str | Path, tasks: str | None = None, links: str | Path | Non
         them; labels without such a link are left out. "relation" gives a task per kind of link, all over
         the same nodes and features.
     links : path, optional
-        An adjacency matrix, written by ``scipy.sparse.save_npz``.
+        The adjacency matrix, nodes x nodes, that belongs to a matrix of features; also written by
+        ``scipy.sparse.save_npz``.
 
     Returns
     -------
@@ -73,17 +75,25 @@ def read_npz(path: str | Path, tasks: str | None = None, links: str | Path | Non
         raise ValueError(f'tasks must be None, "label" or "relation", got {quoted(tasks)}.')
     path = Path(path)
     arrays = _load(path)
-    try:
-        if "format" in arrays:
-            arrays = _from_scipy(path, arrays, None if links is None else Path(links))
+    matrices = _from_scipy(path, arrays, links) if "format" in arrays else None
+    with _naming(path):
+        if matrices is not None:
+            arrays = _joined(*matrices)
         elif links is not None:
             raise ValueError("it holds links already; leave links out.")
         elif "adj_data" in arrays:
-            arrays = _from_prefixed(arrays)
+            arrays = _joined(*_prefixed_matrices(arrays)) | _prefixed_names(arrays)
         if tasks == "relation":
             return _by_relation(path, arrays)
         network = _network(path, arrays, _edges(arrays))
         return [network] if tasks is None else _by_label(network, arrays)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in the sentence of an error."""
+    try:
+        yield
     except TooLargeError:
         raise
     except (TypeError, ValueError) as error:
@@ -132,24 +142,44 @@ def _layout(members: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...
     return NEEDED, OPTIONAL
 
 
-def _from_scipy(path: Path, arrays: Arrays, links: Path | None) -> Arrays:
-    """Return this project's arrays from a matrix of features and one of links."""
-    if links is None:
-        raise ValueError("it holds one matrix of SciPy, taken as features; name the file of the links (links=...).")
-    other = _load(links)
-    if "format" not in other:
-        raise ValueError(f"{links.name} does not hold a matrix of SciPy (scipy.sparse.save_npz).")
-    return _joined(_matrix(arrays, path), _matrix(other, links))
+def _from_scipy(path: Path, arrays: Arrays, links: str | Path | None) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Return features and adjacency from two files of SciPy, of which the first is loaded."""
+    with _naming(path):
+        if links is None:
+            raise ValueError(
+                "it holds one matrix of SciPy, taken as features; name the file of the links as well, with links= or, "
+                "on the command line, --links."
+            )
+        features = _matrix(arrays, path)
+    return features, _links(Path(links))
 
 
-def _from_prefixed(arrays: Arrays) -> Arrays:
-    """Return this project's arrays from two CSR matrices under prefixes."""
+def _links(path: Path) -> sparse.csr_array:
+    """Return the adjacency matrix of a file of SciPy."""
+    arrays = _load(path)
+    with _naming(path):
+        if "format" not in arrays:
+            raise ValueError("it does not hold a matrix of SciPy; write the links with scipy.sparse.save_npz.")
+        adjacency = _matrix(arrays, path)
+        rows, columns = adjacency.shape
+        if rows != columns:
+            raise ValueError(f"links must be a square matrix, nodes x nodes; it is {rows} x {columns}.")
+    return adjacency
+
+
+def _prefixed_matrices(arrays: Arrays) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Return features and adjacency from two CSR matrices under prefixes."""
     features, adjacency = (
         _compressed({part: arrays[f"{prefix}_{part}"] for part in ("data", "indices", "indptr", "shape")}, "csr")
         for prefix in ("attr", "adj")
     )
+    return features, adjacency
+
+
+def _prefixed_names(arrays: Arrays) -> Arrays:
+    """Return labels and names, beside matrices under prefixes, by the names of this project."""
     names = {"label": "labels", "class_names": "class_names", "node_names": "node_names", "attr_names": "attr_names"}
-    return _joined(features, adjacency) | {name: arrays[key] for name, key in names.items() if key in arrays}
+    return {name: arrays[key] for name, key in names.items() if key in arrays}
 
 
 def _joined(features: sparse.csr_array, adjacency: sparse.csr_array) -> Arrays:
@@ -161,7 +191,7 @@ def _joined(features: sparse.csr_array, adjacency: sparse.csr_array) -> Arrays:
     if (adjacency.data < 0).any():
         raise ValueError("links have negative entries; use 0 for no link and 1 for a link.")
     if not np.isin(adjacency.data, (0, 1)).all():
-        warnings.warn("weights of the links are ignored: any nonzero entry is a link.", stacklevel=4)
+        warnings.warn("weights of the links are ignored: any nonzero entry is a link.", stacklevel=3)
     is_link = adjacency.data != 0
     return {
         "src": np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))[is_link],
@@ -178,10 +208,10 @@ def _matrix(arrays: Arrays, path: Path) -> sparse.csr_array:
     form = arrays["format"].item() if arrays["format"].ndim == 0 else b""
     form = form.decode("ascii", "replace") if isinstance(form, bytes) else str(form)
     if form not in SCIPY_PARTS:
-        raise ValueError(f"{path.name} has a matrix in format {form!r:.20}; {', '.join(SCIPY_PARTS)} can be read.")
+        raise ValueError(f"the matrix is in format {form!r:.20}; {', '.join(SCIPY_PARTS)} can be read.")
     missing = [name for name in SCIPY_PARTS[form] if name not in arrays]
     if missing:
-        raise ValueError(f"{path.name} has no {', '.join(missing)}, which its format {form} needs.")
+        raise ValueError(f"it has no {', '.join(missing)}, which its format {form} needs.")
     check_unpacked(path, ITEM_BYTES * sum(_shape(arrays)), ADVICE)
     if form != "coo":
         return _compressed(arrays, form)

@@ -74,7 +74,7 @@ def read_text(
 
     def texts() -> Iterator[str]:
         """Yield the texts of good documents, and record their ids and tasks."""
-        for number, values in _rows(documents, columns, problems):
+        for number, values in document_rows(documents, columns, problems):
             try:
                 check_name(values[0], "document")
                 if values[0] in position:
@@ -136,8 +136,11 @@ def _read_vectors(path: str | Path) -> np.ndarray:
     return vectors
 
 
-def _rows(path: str | Path, columns: list[str], problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line number and the values of the columns of each document, ids and tasks without blanks around."""
+def document_rows(path: str | Path, columns: list[str], problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line number and the values of the columns of each document, ids and tasks without blanks around.
+
+    ``columns`` are those of the id, of the text and, if there are tasks, of the task.
+    """
     suffix = table_suffix(path)
     if suffix in DELIMITERS:
         rows = _table_rows(path, DELIMITERS[suffix], columns, problems)
@@ -158,10 +161,14 @@ def _table_rows(
     problems.check()
     if not header:
         raise ValueError(f"{Path(path).name} is empty.")
-    for column in columns:
-        if header.count(column) != 1:
-            n_found = header.count(column) or "no"
-            raise ValueError(f"{Path(path).name} has {n_found} columns {column!r}; its columns are {_listed(header)}.")
+    for option, column in zip(("id", "text", "task"), columns, strict=False):
+        n_found = header.count(column)
+        if n_found != 1:
+            found = f"{n_found} columns" if n_found else "no column"
+            raise ValueError(
+                f"{Path(path).name} has {found} {column!r}; its columns are {_listed(header)}. Name the one that has "
+                f"the {option} with {option}_column (--{option}-column)."
+            )
     places = [header.index(column) for column in columns]
     for number, fields in records:
         if len(fields) != len(header):
