@@ -84,7 +84,7 @@ def test_scoring_is_a_choice_and_baselines_are_shown(file, tmp_path, capsys):
     found = json.loads(out)
     assert found["scoring"] == "hits@3"
     assert found["comparison"] == comparison
-    assert [row["score"] for row in found["tried"]] == [row["hits"] for row in found["tried"]]
+    assert [row["cv_score"] for row in found["tried"]] == [row["hits"] for row in found["tried"]]
     lines = [json.loads(line) for line in (tmp_path / "json" / "selection.jsonl").read_text().splitlines()]
     assert {line["reciprocal_rank"] for line in lines} == {row["reciprocal_rank"] for row in found["tried"]}
     assert main(["select", "--networks", str(file), "--scoring", "best", "-o", str(tmp_path / "no")]) == 1

@@ -619,3 +619,10 @@ def test_a_grid_is_a_mapping(tasks, grid):
 def test_an_estimator_has_parameters_and_fits(tasks, estimator):
     with pytest.raises(TypeError, match="estimator must be a model with get_params, set_params and fit; got"):
         fs.select(estimator, tasks, {"reg": [1e-3]})
+
+
+def test_a_row_of_the_table_has_the_parameter_score_and_the_score_of_the_trial(tasks):
+    grid = {"score": ["distance", "similarity"], "n_iters": [20]}
+    table = fs.select(fs.SPML.paper(weighting="tfidf"), tasks[:1], grid, 2).table()
+    assert {row["score"] for row in table} == {"distance", "similarity"}
+    assert all(0.0 < row["cv_score"] <= 1.0 for row in table)

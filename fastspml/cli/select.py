@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLE", "arguments", "run", "spelled_out"]
 
-SHOWN = ("score", "standard_error", "auc", "hits", "reciprocal_rank")
+SHOWN = ("cv_score", "standard_error", "auc", "hits", "reciprocal_rank")
 
 EXAMPLE = """\
 fastspml select --networks networks.h5 --weighting tfidf -o runs/best

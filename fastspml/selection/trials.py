@@ -75,8 +75,8 @@ class Trial:
         return [_mean_and_error(scores)[0] for scores in np.array(self.fold_task_scores).T]
 
     def row(self) -> dict[str, Any]:
-        """Return the parameters, score, standard_error, all measures and seconds."""
-        scores = {"score": self.score, "standard_error": self.standard_error}
+        """Return the parameters, cv_score, standard_error, all measures and seconds."""
+        scores = {"cv_score": self.score, "standard_error": self.standard_error}  # `score` is a parameter
         return {**self.params, **scores, **self.means(), "seconds": self.seconds}
 
     def ahead_of(self, other: Trial) -> tuple[float, float]:
@@ -145,7 +145,7 @@ class Selection:
     best_trial_: Trial | None = field(default=None, repr=False)
 
     def table(self) -> list[dict[str, Any]]:
-        """Return a row per trial, best first: the parameters, score, standard_error, all measures, and seconds."""
+        """Return a row per trial, best first: the parameters, cv_score, standard_error, all measures, and seconds."""
         return [trial.row() for trial in self.trials_]
 
     def _repr_html_(self) -> str:
