@@ -42,6 +42,8 @@ class Metric(Explained):
         Structure of M.
     n_features : int
         Number of features, the order of M.
+    weights : ndarray, shape (n_features,)
+        w of a diagonal or factored metric, M = diag(w) or diag(w) + F F'. A full metric has ``matrix`` instead.
     vocabulary : ndarray of str, or None
         Names of the features.
     weighting : Weighting or None
@@ -66,6 +68,7 @@ class Metric(Explained):
     """
 
     form: str
+    weights: np.ndarray
 
     def __init__(
         self,
@@ -202,22 +205,9 @@ class Metric(Explained):
 
     # ---- defined by each form ----
 
-    @property
-    @abstractmethod
-    def diagonal_entries(self) -> np.ndarray:
-        """The diagonal of M, shape (n_features,)."""
-
-    @abstractmethod
-    def product(self, rows: sparse.csr_array) -> Any:
-        """Return rows @ M for weighted rows, sparse if M is diagonal and dense otherwise, shape (n, n_features)."""
-
     @abstractmethod
     def sqnorms(self, rows: sparse.csr_array) -> np.ndarray:
         """Return x'Mx of each weighted row, shape (n,)."""
-
-    @abstractmethod
-    def submatrix(self, features: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return the entries M_fg of all features f and others g, shape (len(features), len(others))."""
 
     @abstractmethod
     def sqnorm_from(self, prior: float) -> float:
@@ -228,9 +218,9 @@ class Metric(Explained):
         """Return a positive semidefinite metric: the nearest one, unless the metric is factored."""
 
     @property
-    @abstractmethod
     def is_psd(self) -> bool:
-        """Whether no distance can be negative."""
+        """Whether no weight is negative, so that no distance is; of a full metric, no eigenvalue."""
+        return bool((self.weights >= 0.0).all())
 
     def add_to(self, matrix: np.ndarray) -> None:
         """Add M to a dense matrix, shape (n_features, n_features), in place."""

@@ -105,11 +105,6 @@ class FactoredMetric(Metric):
         """Return the metric with negative weights set to zero; it is positive semidefinite."""
         return FactoredMetric(np.maximum(self.weights, 0.0), self.factors, **self.context)
 
-    @property
-    def is_psd(self) -> bool:
-        """Whether no weight is negative; then no distance is negative."""
-        return bool((self.weights >= 0.0).all())
-
     def similar_features(self, feature: str | int, k: int = 10) -> np.recarray:
         """Return the k features most similar to the given one.
 

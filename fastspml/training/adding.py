@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -87,7 +87,7 @@ def _state_of_new_task(model: MTSPML, is_frozen: bool) -> State:
     before = model.state_
     totals = np.zeros((len(before.sums.totals), 2))
     if is_frozen:
-        common: Any = model.common_metric_
+        common = model.common_metric_
         totals[:, 0] = pack(common.block) if isinstance(common, FullMetric) else common.weights
         state = new_state(totals, 1, False, before.columns)
     else:

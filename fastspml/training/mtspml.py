@@ -23,7 +23,22 @@ if TYPE_CHECKING:  # the inherited signature of __init__ names these; the API re
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class MTSPML(Estimator):
+class MTSPMLParameters(Estimator):
+    """The parameters that MTSPML has and SPML has not, and defaults of its own; a class as `SPMLParameters` is one."""
+
+    margin: float = parameter(0.6, "distance by which a non-neighbour has to be farther than a neighbour")
+    n_iters: int = parameter(6000, "iterations")
+    common_reg: float = parameter(1e-3, "MTSPML: weight of the common metric's regulariser; inf keeps it at its prior")
+    task_reg: float | Sequence[float] = parameter(
+        1e-3, "MTSPML: weight of the task metrics' regularisers, one number or one per task; inf leaves a task none"
+    )
+    prior: str = parameter("identity", 'what the (common) metric is pulled to: "zero" or "identity"')
+    project: str = parameter("combined", '"each" projects M_0 and every M_q, "combined" only the sums M_0 + M_q')
+
+    paper_regularisation = {"common_reg": 1e-3, "task_reg": 1e-3, "prior": "identity", "project": "each"}  # noqa: RUF012
+
+
+class MTSPML(MTSPMLParameters):
     """Multi-task structure preserving metric learning by stochastic subgradient descent.
 
     Minimises (8) of the paper, over positive semidefinite M_0 (common) and M_q (one per network),
@@ -72,16 +87,8 @@ class MTSPML(Estimator):
     0.0
     """
 
-    margin: float = parameter(0.6, "distance by which a non-neighbour has to be farther than a neighbour")
-    n_iters: int = parameter(6000, "iterations")
-    common_reg: float = parameter(1e-3, "MTSPML: weight of the common metric's regulariser; inf keeps it at its prior")
-    task_reg: float | Sequence[float] = parameter(
-        1e-3, "MTSPML: weight of the task metrics' regularisers, one number or one per task; inf leaves a task none"
-    )
-    prior: str = parameter("identity", 'what the (common) metric is pulled to: "zero" or "identity"')
-    project: str = parameter("combined", '"each" projects M_0 and every M_q, "combined" only the sums M_0 + M_q')
-
-    paper_regularisation = {"common_reg": 1e-3, "task_reg": 1e-3, "prior": "identity", "project": "each"}  # noqa: RUF012
+    if not TYPE_CHECKING:  # as in SPML
+        __init__ = MTSPMLParameters.__init__
 
     def algorithm(self, n_tasks: int) -> Algorithm:
         """Return Algorithm 2 for a number of tasks."""
@@ -163,7 +170,7 @@ class MTSPML(Estimator):
         """Return what is regularised: the common metric, and every task's."""
         return [self.common_metric_, *self.task_metrics_]
 
-    def metric(self, task: int | str) -> Metric:  # type: ignore[misc]
+    def metric(self, task: int | str) -> Metric:
         """Return the metric of a task, M_0 + M_q, by its position or its network's name."""
         return self.metric_for(task)
 

@@ -40,19 +40,10 @@ from fastspml.training.state import Round, State, copy_sums, n_summed
 
 WARM_UP = 16  # iterations of one stream for every shard, at least
 NOISY_TRIPLETS = 2**20  # for every shard: then its noise is too small to matter, and rounds can be longer
-SHARD_TRIPLETS = {
-    "diagonal": 10_000_000,
-    "full": 100_000,
-    "factored": 2_000_000,
-}  # of a shard in a round, at most: some seconds
+SHARD_TRIPLETS = {"diagonal": 10_000_000, "full": 100_000, "factored": 2_000_000}  # in a round, at most: some seconds
 ENTRIES_PER_TRIPLET = {"diagonal": 512, "full": 8192, "factored": 2048}  # merged in the time of a triplet, or less
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1e-5, 2e-3  # between two looks at a queue
 HEARTBEAT_S = 0.25  # between yields while a shard is awaited, so that signals are answered
-
-# Run shards of a round; yields their states in order, and None from time to time while waiting.
-RunShards = Callable[[State, Round, Sequence["Shard"]], Iterator["State | None"]]
-# Who runs the shards of a fit: given its problem, its state and its last iteration, a context with such a function.
-Runner = Callable[[Problem, State, int], AbstractContextManager[RunShards]]
 
 
 @dataclass(frozen=True)
@@ -63,6 +54,12 @@ class Shard:
     last: int
     harmonic: float  # the harmonic number of start
     resumed: Sums | None = None
+
+
+# Run shards of a round; yields their states in order, and None from time to time while waiting.
+RunShards = Callable[[State, Round, Sequence[Shard]], Iterator[State | None]]
+# Who runs the shards of a fit: given its problem, its state and its last iteration, a context with such a function.
+Runner = Callable[[Problem, State, int], AbstractContextManager[RunShards]]
 
 
 # ---- the schedule ----------------------------------------------------------------------------------------------------
