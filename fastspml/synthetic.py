@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.checks import check_positive_integer, check_seed, is_whole, quoted
+from fastspml.checks import check_integer, check_positive_integer, check_seed, is_whole, quoted
 from fastspml.network import Network
 from fastspml.sparse.csr import csr_from_parts, freeze_csr, index_dtype
 
@@ -72,8 +72,7 @@ def synthetic_networks(
         raise ValueError(
             f"words_per_node must be from 0 to half of n_features, {n_features // 2}; got {quoted(words_per_node)}."
         )
-    if not is_whole(links_per_node) or links_per_node < 0:
-        raise ValueError(f"links_per_node must be an integer from 0, got {quoted(links_per_node)}.")
+    check_integer("links_per_node", links_per_node, 0)
     topics = _topics(n_features, n_kinds=n_tasks + 2)
     importance = 0.5 + _Stream(seed, 0).uniform(n_features)
     networks, weights = [], []

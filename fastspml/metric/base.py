@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import check_not_negative, float_array, is_whole, quoted
+from fastspml.checks import check_integer, check_not_negative, float_array, quoted
 from fastspml.metric.explanations import Explained, difference_of
 from fastspml.network import Network
 from fastspml.sparse.csr import canonical_rows
@@ -25,9 +25,6 @@ CANCELLATION = 1e-5
 
 # Rows that are multiplied with a full metric at once; bounds the memory of the dense product.
 BLOCK_ROWS = 1024
-
-# Scores that candidates can be ranked by.
-SCORES = ("distance", "similarity")
 
 
 class Metric(Explained):
@@ -83,8 +80,7 @@ class Metric(Explained):
             raise ValueError(f"vocabulary names {len(vocabulary)} features, but the metric has {n_features}.")
         if takes_counts and weighting is None:
             raise ValueError("a metric that takes counts needs the weighting to apply to them.")
-        if score not in SCORES:
-            raise ValueError(f"score must be 'distance' or 'similarity', got {quoted(score)}.")
+        check_score(score)
         check_not_negative("neighbour_weight", neighbour_weight)
         self.n_features = n_features
         self.vocabulary = None if vocabulary is None else np.asarray(vocabulary)
@@ -173,8 +169,7 @@ class Metric(Explained):
         >>> fs.Metric.identity(2).distance([0, 0], [3, 4])
         25.0
         """
-        if not is_whole(n_features) or n_features < 0:
-            raise ValueError(f"n_features must be an integer from 0, got {quoted(n_features)}.")
+        check_integer("n_features", n_features, 0)
         return Metric.diagonal(np.ones(n_features), **context)
 
     @property
@@ -384,6 +379,12 @@ class Metric(Explained):
                 "create both with the same score and neighbour_weight."
             )
         return self._plus(other)
+
+
+def check_score(score: str) -> None:
+    """Refuse a score that candidates cannot be ranked by."""
+    if score not in ("distance", "similarity"):
+        raise ValueError(f"score must be 'distance' or 'similarity', got {quoted(score)}.")
 
 
 def score_suffix(metric: Metric) -> str:

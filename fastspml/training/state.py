@@ -203,6 +203,11 @@ def make_sums(
     return Sums(totals, moments, factor_totals, squares, counters, np.array([harmonic]))
 
 
+def n_entries(n_features: int, columns: np.ndarray | None) -> int:
+    """Return the length of the totals of a metric: the features or, of a full metric, the packed triangle."""
+    return n_features if columns is None else len(columns) * (len(columns) + 1) // 2
+
+
 def copy_sums(sums: Sums) -> Sums:
     """Return sums that can change by themselves."""
     return Sums(*(part.copy() for part in sums))
