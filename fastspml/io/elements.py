@@ -73,7 +73,7 @@ def write_list(
 def read_list(file: Reader, parent: Any, name: str, read: Callable[[Reader, Any, str], T]) -> list[T]:
     """Read what `write_list` wrote."""
     group = file.group(parent, name)
-    numbers = file.members(group)
+    numbers = sorted(group)
     if numbers != numbered(len(numbers)):
         file.refuse(f"{name} of {file.name} are not numbered consecutively; the file is damaged.")
     return [read(file, group, number) for number in numbers]
