@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import is_whole
 from fastspml.sparse.csr import block_bounds, widths_of_bounds
 
 Parts = dict[str, Any]
@@ -267,6 +268,6 @@ def _array(tensor: Any) -> np.ndarray:
 
 def _names(nodes: list[Any]) -> np.ndarray:
     """Return node objects as names: whole numbers stay numbers, anything else becomes text."""
-    if all(isinstance(node, (int, np.integer)) and not isinstance(node, bool) for node in nodes):
+    if all(is_whole(node) for node in nodes):
         return np.array(nodes, dtype=np.int64)
     return np.array([str(node) for node in nodes], dtype=str)

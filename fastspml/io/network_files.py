@@ -55,10 +55,7 @@ NO_NETWORK = Network(np.zeros((0, 0)))
 
 
 def write_networks(
-    path: str | os.PathLike[str],
-    networks: Network | Iterable[Network],
-    overwrite: bool = False,
-    compress: bool = False,
+    path: str | os.PathLike[str], networks: Network | Iterable[Network], overwrite: bool = False, compress: bool = False
 ) -> None:
     """Write networks to an HDF5 file, atomically: if that fails, an existing file is unchanged.
 
@@ -144,10 +141,7 @@ def read_networks(path: str | os.PathLike[str], mapped: bool = False, verify: bo
 
 
 def write_h5ad(
-    path: str | os.PathLike[str],
-    networks: Network | Iterable[Network],
-    overwrite: bool = False,
-    compress: bool = False,
+    path: str | os.PathLike[str], networks: Network | Iterable[Network], overwrite: bool = False, compress: bool = False
 ) -> None:
     """Write networks over the same nodes as one .h5ad file of AnnData: features in X, the links of each in obsp.
 
@@ -187,8 +181,7 @@ def write_h5ad(
         links = file.group(file.root, "obsp")
         for network in networks:
             write_csr(file, links, network.name, network.adjacency)
-        for network in networks:
-            file.check_n_features(repr(network.name), network.n_features)
+        file.check_n_features(repr(first.name), first.n_features)
 
 
 def file_kind(path: str | os.PathLike[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import check_positive_integer, quoted
+from fastspml.checks import check_positive_integer, is_whole, quoted
 from fastspml.kernels import embedding
 from fastspml.metric.base import Metric, score_suffix
 from fastspml.metric.diagonal_metric import (
@@ -142,7 +142,7 @@ class FactoredMetric(Metric):
             if feature not in names:
                 raise ValueError(self._unknown_feature(feature))
             return names.index(feature)
-        if isinstance(feature, bool) or not isinstance(feature, (int, np.integer)):
+        if not is_whole(feature):
             raise TypeError(f"feature must be a name or a position, got {type(feature).__name__}.")
         if not 0 <= feature < self.n_features:
             raise ValueError(f"feature must be a position from 0 to {self.n_features - 1}, got {feature}.")

@@ -9,8 +9,7 @@ import numpy as np
 
 from fastspml.network import Network
 from fastspml.ranking.calibration import Calibration
-from fastspml.ranking.known_links import KnownLinks
-from fastspml.ranking.scores import NodeScores, blocks
+from fastspml.ranking.hidden_calibration import predicted_scores
 from fastspml.splits import Split, fold_networks
 
 if TYPE_CHECKING:
@@ -72,11 +71,8 @@ def _scored(
     model: Estimator, q: int, network: Network, nodes: np.ndarray
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
     """Yield each node, the scores of all candidates for it, and the positions of its links and of its non-links."""
-    metric, adjacency = model.metric_for(q), network.adjacency
-    scorer = NodeScores(metric, network, known=KnownLinks(adjacency).without(nodes))
-    lengths = np.zeros(network.n_nodes) if metric.ranks_by_similarity else metric.sqnorms(metric.rows(network))
-    for block in blocks(nodes, network.n_nodes):
-        scores = -scorer.node_scores(block) - lengths[block][:, None]
+    adjacency = network.adjacency
+    for block, scores in predicted_scores(model.metric_for(q), network, nodes):
         for node, row in zip(block.tolist(), scores, strict=True):
             links = adjacency.indices[adjacency.indptr[node] : adjacency.indptr[node + 1]]
             yield node, row, links, np.setdiff1d(np.arange(network.n_nodes), np.append(links, node))

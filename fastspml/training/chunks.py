@@ -8,14 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fastspml.kernels import factored, iterations
-from fastspml.kernels.arguments import (
-    VIOLATED_DTYPE,
-    Buffers,
-    DiagonalBuffers,
-    FactoredBuffers,
-    FullBuffers,
-    Sums,
-)
+from fastspml.kernels.arguments import VIOLATED_DTYPE, Buffers, DiagonalBuffers, FactoredBuffers, FullBuffers, Sums
 from fastspml.training.problem import Problem, check_finite, project, projected_sums
 from fastspml.training.state import State, copy_sums
 

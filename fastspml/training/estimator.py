@@ -54,7 +54,9 @@ class Estimator(Parameters, ABC):
     The parameter `metric` is kept as `form`, because `MTSPML.metric` is the method that returns a task's metric.
     """
 
-    metric: InitVar[str] = "factored"
+    metric: InitVar[str] = parameter(  # noqa: RUF009
+        "factored", '"factored" learns which features are similar, "diagonal" weighs them, "full" is for few features'
+    )
     score: str = parameter("similarity", '"distance", or "similarity", which leaves out a candidate\'s own length')
     rank: int = parameter(64, "columns of the factors of a factored metric")
     step: float = parameter(0.005, "step size of the factors; half the step needs four times the iterations")
@@ -103,8 +105,6 @@ class Estimator(Parameters, ABC):
     @classmethod
     def parameter_help(cls, name: str) -> str:
         """Return the line that the command line and configuration files show for a parameter."""
-        if name == "metric":
-            return '"factored" learns which features are similar, "diagonal" weighs them, "full" is for few features'
         return cls.__dataclass_fields__[name].metadata["help"]
 
     # ---- what SPML and MTSPML provide ----

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -32,9 +33,14 @@ def stack(
     copies that mapped networks need are stored in files again.
     """
     group_starts = np.array([0, len(networks)] if pooled else range(len(networks) + 1), dtype=np.uint64)
-    n_triplets = [network.n_triplets for network in networks]
-    for first, last in zip(group_starts[:-1].tolist(), group_starts[1:].tolist(), strict=True):
-        _check_triplets(networks[first:last], sum(n_triplets[first:last]))
+    group_sizes, draws_by_number = [], []
+    for first, last in pairwise(group_starts.tolist()):
+        group = networks[first:last]
+        n_triplets, largest = sum(network.n_triplets for network in group), max(network.n_nodes for network in group)
+        _check_triplets(group, n_triplets)
+        n_pairs = sum(network.n_links for network in group) * largest
+        group_sizes.append(largest)
+        draws_by_number.append(n_triplets < EXACT_BELOW_ACCEPTANCE * n_pairs)
 
     distinct = {id(network.features): network.features for network in networks}
     first_rows, row = {}, 0
@@ -45,13 +51,6 @@ def stack(
 
     node_starts = np.cumsum([0] + [network.n_nodes for network in networks])
     link_starts = np.cumsum([0] + [network.n_links for network in networks])
-
-    group_sizes, draws_by_number = [], []
-    for first, last in zip(group_starts[:-1].tolist(), group_starts[1:].tolist(), strict=True):
-        largest = max(network.n_nodes for network in networks[first:last])
-        n_pairs = int(link_starts[last] - link_starts[first]) * largest
-        group_sizes.append(largest)
-        draws_by_number.append(sum(n_triplets[first:last]) < EXACT_BELOW_ACCEPTANCE * n_pairs)
     triplet_starts = np.zeros(0, dtype=np.int64)
     if any(draws_by_number):
         per_node = np.concatenate([network.triplets_per_node for network in networks])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastspml.checks import check_number, quoted
+from fastspml.checks import check_number, is_whole, quoted
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.training.adding import add_task
@@ -192,6 +192,6 @@ class MTSPML(MTSPMLParameters):
                 known = ", ".join(names)
                 raise ValueError(f"{names.count(task)} tasks are called {quoted(task)}; the tasks are {known}.")
             return names.index(task)
-        if isinstance(task, bool) or not isinstance(task, (int, np.integer)) or not -len(names) <= task < len(names):
+        if not is_whole(task) or not -len(names) <= task < len(names):
             raise ValueError(f"a task is named or numbered from 0 to {len(names) - 1}; got {quoted(task)}.")
         return int(task)

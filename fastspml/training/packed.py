@@ -36,10 +36,9 @@ def with_prior(entries: np.ndarray, prior: float, is_full: bool) -> np.ndarray:
 
 
 def without_prior(part: np.ndarray, prior: float, is_full: bool) -> np.ndarray:
-    """Return the entries without the prior from the numbers of a metric."""
+    """Return the entries without the prior from the numbers of a metric; those of a full one are changed."""
     if not is_full:
         return part - prior
-    part = part.copy()
     add_to_diagonal(part, -prior)
     return pack(part)
 

@@ -20,7 +20,7 @@ from fastspml.network import Network, check_same_features
 from fastspml.sparse.mapped import count_columns
 from fastspml.training.algorithm import Algorithm
 from fastspml.training.layout import stack
-from fastspml.training.packed import add_to_diagonal, pack, with_prior
+from fastspml.training.packed import pack, with_prior, without_prior
 from fastspml.training.state import State, copy_sums
 from fastspml.weighting import Weighting
 
@@ -41,11 +41,7 @@ class Prepared:
 
 
 def lay_out(
-    networks: list[Network],
-    weighting: Weighting | None,
-    is_pooled: bool,
-    form: str,
-    known: np.ndarray | None = None,
+    networks: list[Network], weighting: Weighting | None, is_pooled: bool, form: str, known: np.ndarray | None = None
 ) -> Prepared:
     """Return networks as they are trained on: over one vocabulary, weighted alike, as flat arrays.
 
@@ -197,9 +193,8 @@ def project(problem: Problem, state: State) -> Sums:
     for column in range(int(settings.common_is_given), sums.totals.shape[1]):
         if not np.isfinite(settings.regs[column]):  # it stays at its prior
             continue
-        metric = project_psd(unprojected(problem, state, column))
-        add_to_diagonal(metric, -settings.priors[column])
-        change = pack(metric) * (settings.regs[column] * state.clock(column)) - sums.totals[:, column]
+        entries = without_prior(project_psd(unprojected(problem, state, column)), settings.priors[column], is_full=True)
+        change = entries * (settings.regs[column] * state.clock(column)) - sums.totals[:, column]
         sums.totals[:, column] += change
         if len(sums.moments):
             sums.moments[:, column] += change * harmonic

@@ -317,11 +317,7 @@ def _read_packages(
 
 
 def _package(
-    name: str,
-    stanza: _Stanza,
-    kinds: Sequence[str],
-    parse: Callable[[str], tuple[str, ...] | None],
-    problems: Problems,
+    name: str, stanza: _Stanza, kinds: Sequence[str], parse: Callable[[str], tuple[str, ...] | None], problems: Problems
 ) -> _Package:
     targets: dict[str, list[str]] = {}
     for kind in kinds:
