@@ -1,4 +1,4 @@
-"""Checks of parameters, and the form of foreign text in messages, for all modules."""
+"""Checks of parameters, and how messages quote values and text from files; for all modules."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ def _feature_names(network: Any) -> Any:
 
 
 def _array(tensor: Any) -> np.ndarray:
-    """Return a tensor, wherever it lives, as an array."""
+    """Return a tensor, on any device, as an array."""
     for step in ("detach", "cpu"):
         tensor = getattr(tensor, step)() if hasattr(tensor, step) else tensor
     if hasattr(tensor, "to_dense"):

@@ -28,7 +28,7 @@ from fastspml.training.state import ProgressCall, State, n_summed
 
 __all__ = ["cluster", "fit", "resume", "runner"]
 
-LOCAL_SETTINGS = {  # Dask's own clocks take a tenth of a core from the shards; with these they take a hundredth
+LOCAL_SETTINGS = {  # Dask's own timers take a tenth of a core from the shards; with these, a hundredth
     "distributed.worker.profile.enabled": False,
     "distributed.worker.memory.monitor-interval": "1s",
     "distributed.admin.tick.interval": "500ms",

@@ -34,7 +34,7 @@ def is_anndata(file: Reader) -> bool:
 
 
 def write_format(file: Writer, form: str) -> None:
-    """Write what a file holds, and who wrote it."""
+    """Write the format of a file, its version, and the version of fastspml."""
     set_text(file.root, "format", form)
     file.root.attrs["format_version"] = FORMAT_VERSION
     set_text(file.root, "fastspml_version", __version__)

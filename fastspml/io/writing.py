@@ -117,7 +117,7 @@ def _empty_file() -> bytes:
 
 
 def _reserve(descriptor: int, start: int, end: int) -> None:
-    """Make the file system allocate the bytes from start to end, which nobody has written yet."""
+    """Make the file system allocate the bytes from start to end, which have not been written yet."""
     if hasattr(os, "posix_fallocate"):
         try:
             os.posix_fallocate(descriptor, start, end - start)

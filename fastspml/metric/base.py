@@ -237,7 +237,7 @@ class Metric(Explained):
         data : Network, sparse or dense rows, one row, or a list of blocks
             A Network with another weighting than the metric's is refused.
         what : str, default "rows"
-            How error messages call `data`.
+            Name of `data` in error messages.
 
         Returns
         -------

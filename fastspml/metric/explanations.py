@@ -15,7 +15,7 @@ SHOWN_FEATURES = 10  # in notebooks
 
 
 class Explained(ABC):
-    """What a metric can tell about itself; `Metric` has all of it."""
+    """The methods of `Metric` that explain it; each form defines the abstract ones."""
 
     vocabulary: np.ndarray | None
 

@@ -21,7 +21,7 @@ from fastspml.sparse.mapped import take_rows
 
 
 def metric_of(model: Any, task: Network | int | str = 0, caller: str = "this function") -> Metric:
-    """Return the metric that a model has for a task; a Metric is its own.
+    """Return the metric that a model has for a task; a Metric is returned unchanged.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def metric_of(model: Any, task: Network | int | str = 0, caller: str = "this fun
     task : Network, int or str, default 0
         A task, given by its network, its position or its name.
     caller : str
-        Who needs the metric, for the error message.
+        Name of the calling function, for the error message.
     """
     if isinstance(model, Metric):
         return model

@@ -1,6 +1,6 @@
 """Evaluations of a model in training: its objective and the AUC of hidden nodes, on samples of bounded size.
 
-The cost of an evaluation does not depend on the size of the networks. It chooses nothing and is only recorded.
+The cost of an evaluation does not depend on the size of the networks. Results are recorded; training does not use them.
 """
 
 from __future__ import annotations

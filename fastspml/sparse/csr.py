@@ -179,7 +179,7 @@ def _own_csr(matrix: Any, what: str) -> sparse.csr_array:
 
 
 def _as_array(values: Any, what: str) -> np.ndarray:
-    """Return anything dense as an ndarray; refuse masked values, of which NumPy would use what is below the mask."""
+    """Return anything dense as an ndarray; refuse masked values, whose masks NumPy would ignore."""
     if np.ma.is_masked(values):
         raise ValueError(f"{what} has masked values; replace them, for example by zeros with {what}.filled(0).")
     return np.asarray(values)

@@ -22,8 +22,8 @@ from fastspml.training.state import ProgressCall, State, make_sums, new_state
 if TYPE_CHECKING:
     from fastspml.training.mtspml import MTSPML
 
-# Iterations with a frozen common metric are numbered from 1 again, for the new task alone. Under another seed they do
-# not draw what later iterations of all tasks will.
+# Iterations with a frozen common metric are numbered from 1 again, for the new task alone. They have another seed, so
+# that they do not draw the same triplets as later iterations of all tasks.
 FROZEN_SEED = np.uint64(0x5DEECE66D1CE4E5B)
 
 

@@ -15,8 +15,8 @@ from fastspml.splits import Split, fold_networks
 if TYPE_CHECKING:
     from fastspml.training.estimator import Estimator
 
-REFERENCE_NODES = 200  # whose scores among non-links give the location and scale of a model's scores
-NON_LINKS_PER_NODE = 200  # sampled of the non-links of each held-out node; their weights make up for the others
+REFERENCE_NODES = 200  # nodes whose non-links give the mean and standard deviation of a model's scores
+NON_LINKS_PER_NODE = 200  # sampled for each held-out node, and weighted to represent all of its non-links
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # scores, labels, nodes, weights
 

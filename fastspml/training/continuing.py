@@ -64,7 +64,7 @@ def grown_networks(model: Estimator, networks: list[Network]) -> Prepared:
 
 
 def take_in(model: Estimator, prepared: Prepared) -> None:
-    """Make room in a model for new features; which nodes were hidden before is forgotten."""
+    """Extend a model to new features, with zeros in its totals; the record of hidden nodes is dropped."""
     network = prepared.networks[0]
     model.state_ = grown_state(model.state_, network.n_features, prepared.columns)
     model.n_features_ = network.n_features
@@ -78,7 +78,7 @@ def take_in(model: Estimator, prepared: Prepared) -> None:
 
 
 def common_tokenizer(networks: Sequence[Network]) -> Tokenizer | None:
-    """Return how the features of networks were counted; None if they are no words of texts, or it is not known."""
+    """Return the tokeniser of networks; None if it is not known, or features are not words."""
     return next((network.tokenizer for network in networks if network.tokenizer is not None), None)
 
 

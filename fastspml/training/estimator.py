@@ -76,7 +76,7 @@ class Estimator(Parameters, ABC):
 
     @classmethod
     def paper(cls, **params: Any) -> Self:
-        """Return an estimator with the parameters of the paper, some of them changed.
+        """Return an estimator with the parameters of the paper, except for those given.
 
         Examples
         --------
@@ -271,7 +271,7 @@ class Estimator(Parameters, ABC):
     # ---- from parameters to a problem and its first state ----
 
     def problem(self, prepared: Prepared) -> Problem:
-        """Return everything about a fit but its state."""
+        """Return the problem that a fit solves: everything but its state."""
         algorithm = self.algorithm(len(prepared.networks))
         settings = kernel_settings(self, algorithm)
         return Problem(
@@ -288,12 +288,12 @@ class Estimator(Parameters, ABC):
 
     @property
     def factor_width(self) -> int:
-        """Numbers of the state in a row of factors; 0 without factors."""
+        """Length of a row of factors in the state; 0 without factors."""
         return factor_width(self.rank) if self.form == "factored" else 0
 
     @property
     def n_usable_threads(self) -> int:
-        """Threads that run shards: no more than the machine's, nor than there are shards."""
+        """Threads that run shards: at most one per processor and per shard."""
         return min(self.n_threads, self.shards, available_threads())
 
     @property

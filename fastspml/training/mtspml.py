@@ -147,8 +147,8 @@ class MTSPML(MTSPMLParameters):
         - common="moving": continues Algorithm 2 with subgradients of the new task only. Iteration t steps the common
           metric by 1/(common_reg t). The other tasks' metrics stay, but their distances move with M_0.
 
-        Afterwards `partial_fit` on all networks, the new one last, trains all tasks together, each by its own clock. A
-        round of shards that is under way ends here. New features are handled as in `partial_fit`.
+        Afterwards `partial_fit` on all networks, the new one last, trains all tasks together, each by its own clock. An
+        unfinished round of shards ends here. New features are handled as in `partial_fit`.
 
         Parameters
         ----------
