@@ -1,4 +1,4 @@
-"""How far probabilities can be trusted: predicted against found links of nodes that a model was not trained on."""
+"""Reliability of probabilities: predicted against observed links of nodes that a model was not trained on."""
 
 from __future__ import annotations
 

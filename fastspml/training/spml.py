@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # the inherited signature of __init__ names these; the API re
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SPMLParameters(Estimator):
-    """The parameters that SPML has and MTSPML has not.
+    """The parameters that SPML has and MTSPML has not, with their defaults; `Estimator` has those of both.
 
     They have a class of their own because type checkers hide `SPML.metric` in a dataclass with an InitVar of that name.
     """
