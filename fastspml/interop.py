@@ -47,7 +47,7 @@ class Conversions:
         >>> fs.Network.from_networkx(graph)
         Network('network': 2 nodes, 2 links, 1 features)
         """
-        return _build(cls, networkx_parts(graph, attributes, with_features="features" not in names) | names)
+        return cls(**networkx_parts(graph, attributes, with_features="features" not in names) | names)
 
     def to_networkx(self: Any, attributes: str = "words") -> Any:
         """Return a networkx.DiGraph whose node attribute of that name maps feature names to numbers."""
@@ -82,7 +82,7 @@ class Conversions:
             Arguments of `Network` that replace those of the object, such as ``name``. By default the name is
             ``uns["name"]``, as `to_anndata` writes it, or else the key of the links.
         """
-        return _build(cls, anndata_parts(data, links, [obsm] if isinstance(obsm, str) else obsm) | names)
+        return cls(**anndata_parts(data, links, [obsm] if isinstance(obsm, str) else obsm) | names)
 
     def to_anndata(self: Any) -> Any:
         """Return an anndata.AnnData with the features in X, the links in obsp["links"] and the name in uns["name"].
@@ -108,7 +108,7 @@ class Conversions:
 
         ``names`` are arguments of `Network`. By default they are those that `to_pyg` has stored, if any.
         """
-        return _build(cls, pyg_parts(data) | names)
+        return cls(**pyg_parts(data) | names)
 
     def to_pyg(self: Any, dense: bool = True) -> Any:
         """Return a torch_geometric.data.Data with x, edge_index, name, node_names and feature_names.
@@ -139,10 +139,6 @@ class Conversions:
             node_names=self.nodes.tolist() if self.has_node_names else None,
             feature_names=None if self.vocabulary is None else self.vocabulary.tolist(),
         )
-
-
-def _build(cls: Any, parts: Parts) -> Any:
-    return cls(**parts)
 
 
 def networkx_parts(graph: Any, attributes: str | None = None, with_features: bool = True) -> Parts:

@@ -143,9 +143,6 @@ class Network(Conversions):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        for matrix in (self.features, self.adjacency):  # in place: tasks that share their features keep sharing them
-            for part in (matrix.data, matrix.indices, matrix.indptr):
-                part.flags.writeable = False
         for names in (self.nodes, self.vocabulary):
             if names is not None:
                 names.flags.writeable = False

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy import sparse
 
 from fastspml import __version__
 from fastspml.io.reading import Reader
 from fastspml.io.writing import Writer, set_text
-from fastspml.network import Network
-from fastspml.sparse.csr import block_bounds, widths_of_bounds
+from fastspml.labels import check_labels
+from fastspml.sparse.csr import block_bounds, freeze, widths_of_bounds
 from fastspml.tokens import Tokenizer
 from fastspml.weighting import Weighting
 
@@ -118,10 +117,9 @@ def read_names(file: Reader, parent: Any, name: str) -> np.ndarray:
     if not isinstance(column, str):
         file.refuse(f"{name} of {file.name} does not say which of its columns holds the names; it is damaged.")
     names = _read_index(file, frame, column)
-    with file.checking(name):  # Network refuses duplicates
-        if name == "obs":
-            return Network(sparse.csr_array((len(names), 0)), nodes=names).nodes
-        return Network(sparse.csr_array((0, len(names))), vocabulary=names).vocabulary  # type: ignore[return-value]
+    what, noun = ("nodes", "node") if name == "obs" else ("vocabulary", "feature")
+    with file.checking(name):
+        return freeze(check_labels(names, len(names), what, noun))
 
 
 def _read_index(file: Reader, frame: Any, column: str) -> np.ndarray:

@@ -16,7 +16,7 @@ from fastspml.runs.checkpoints import Cadence, Checkpoints
 from fastspml.runs.config import new_model
 from fastspml.runs.evaluations import Evaluations, is_quick
 from fastspml.runs.folder import RunFolder, first_start, locked_run, now, versions
-from fastspml.runs.history import is_whole, read_history
+from fastspml.runs.history import is_complete, read_history
 from fastspml.runs.keys import model_keys
 from fastspml.runs.opening import check_networks, name_digests, split
 from fastspml.runs.signals import noted_signals
@@ -160,7 +160,7 @@ class _Session:
             model.set_params(n_threads=self.config["n_threads"])
             self.last_work, self.last_saved = dict(model.state_.work), iteration
         if not self.run.is_new:
-            self.run.history.keep(lambda line: is_whole(line) and line["iteration"] <= iteration)
+            self.run.history.keep(lambda line: is_complete(line) and line["iteration"] <= iteration)
             self.before_s = max((line["elapsed_s"] for line in read_history(self.run.path)), default=0.0)
         return model
 
