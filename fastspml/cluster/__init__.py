@@ -149,7 +149,7 @@ def cluster(address: str | None) -> Iterator[Any]:
     try:
         client = distributed.Client(address, timeout=10)
     except (OSError, TimeoutError) as error:
-        raise ConnectionError(f"no Dask scheduler answers at {address}; is it running?") from error
+        raise ConnectionError(f"no Dask scheduler answers at {address}; start one, or correct the address.") from error
     with client:
         yield client
 

@@ -131,7 +131,7 @@ class Driver:
                     yield from self.run_here(state, round, group)
                 except distributed.KilledWorker as error:
                     raise ChildProcessError(
-                        "workers died one after another, each with the same shard; have they enough memory?"
+                        "workers died one after another, each with the same shard; give them more memory."
                     ) from error
                 except CancelledError as error:
                     raise ConnectionError("the Dask cluster is gone; partial results are kept.") from error

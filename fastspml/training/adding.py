@@ -43,7 +43,9 @@ def add_task(
     if common not in ("frozen", "moving"):
         raise ValueError(f"common must be 'frozen' or 'moving', got {quoted(common)}.")
     if model.average:
-        raise ValueError("a task cannot be added to a model with average=True: the means would be of unlike times.")
+        raise ValueError(
+            "no task can be added to a model with average=True: means would be over different numbers of iterations."
+        )
     if network.name in model.task_names_:
         raise ValueError(f"there is a task called {network.name!r} already; use partial_fit to continue it.")
     task_regs = list(model.algorithm(len(model.task_names_)).regs[1:])
