@@ -1,4 +1,4 @@
-"""Metric: a learned distance between nodes, apart from its learner; diagonal, full or factored."""
+"""Metric: a learned distance between nodes; diagonal, full or factored."""
 
 from fastspml.metric.base import Metric, check_score
 from fastspml.metric.diagonal_metric import DiagonalMetric
