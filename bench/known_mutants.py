@@ -15,176 +15,120 @@ class Known(NamedTuple):
     tests: tuple[str, ...]
 
 
-SELECTION, MEASURES, INDEX = ("test_selection.py",), ("test_measures.py", "test_report.py"), ("test_index.py",)
-NETWORK, WEIGHTING, RUNS = ("test_network.py",), ("test_weighting.py",), ("test_runs.py",)
-TEXT, CLUSTER = ("test_readers_text.py",), ("test_distributed.py",)
-
+# By module, relative to fastspml/, and its tests: what changes, and the code before and after.
+MUTANTS: dict[tuple[str, str], list[tuple[str, str, str]]] = {
+    ("ranking/measures.py", "test_measures.py test_report.py"): [
+        ("sizes of hidden quality", "if sizes != list(model.n_nodes_):", "if False:")
+    ],
+    ("ranking/scores.py", "test_scores.py test_measures.py"): [
+        (
+            "fits ignores weighting",
+            "mine.takes_counts, mine.weighting) == (",
+            "mine.takes_counts, metric.weighting) == (",
+        ),
+        ("stale norms", "other.metric, other.norms = metric, ranked_norms(metric, self.rows)", "other.metric = metric"),
+        ("stale index", 'for name in ("_embeddings", "_by_factor", "searched", "sizes", "shift"):', "for name in ():"),
+    ],
+    ("training/objective.py", "test_objective.py test_learners.py"): [
+        ("drawn objective over another n", "return total / n_triplets", "return total / (n_triplets + 1)"),
+        ("seed of the drawn objective", "np.uint64(seed)", "np.uint64(0)"),
+    ],
+    ("ranking/index.py", "test_index.py"): [("rank_tasks takes the farthest", "[:, -n_nearest:]", "[:, :n_nearest]")],
+    ("selection/folds.py", "test_selection.py"): [
+        ("prepared ignores weighting", "key = (repr(learner.weighting), ", 'key = ("", '),
+        ("unusable folds by any", "if all(network.n_triplets > 0", "if any(network.n_triplets > 0"),
+        (
+            "nan counts as 0",
+            "[value for value in values if not np.isnan(value)]",
+            "[np.nan_to_num(value) for value in values]",
+        ),
+        ("held-out nodes are trained on", "[split.train for split in splits]", "[split.network for split in splits]"),
+        ("anchors ranked among all", ", candidates=split.test_nodes,", ","),
+    ],
+    ("selection/grids.py", "test_selection.py"): [
+        (
+            "prior of the default grid",
+            'identity: Values = {"prior": ["identity"]}',
+            'identity: Values = {"prior": ["zero"]}',
+        )
+    ],
+    ("splits.py", "test_network.py"): [
+        ("hidden nodes of earlier tasks", "before.get(name, False) for name in names", "False for name in names")
+    ],
+    ("network.py", "test_network.py"): [
+        ("negative positions", "if nodes.min() < 0 or nodes.max()", "if nodes.max()"),
+        ("exact sum", "(int(np.sum(values >> 31)) << 31) + int(np.sum(values & (2**31 - 1)))", "int(np.sum(values))"),
+    ],
+    ("weighting.py", "test_weighting.py"): [
+        ("bound of max_df", "df > self.max_df * n_nodes", "df >= self.max_df * n_nodes"),
+        ("min_df of 1", "self.min_df > 1 or", "self.min_df >= 1 or"),
+        ("sign in transform", 'self._check_sign(rows, self._n_sparse, "rows")', "pass"),
+    ],
+    ("metric/explanations.py", "test_metric.py"): [
+        ("top_features ascending", "np.argsort(-weights,", "np.argsort(weights,")
+    ],
+    ("metric/full_metric.py", "test_metric.py"): [
+        ("no tolerance of psd", ">= -1e-10 *", ">= 0 *"),
+        ("large tolerance of psd", ">= -1e-10 *", ">= -1e-3 *"),
+    ],
+    ("leaks.py", "test_leaks.py"): [
+        ("empty rows are twins", "if row and row in", "if row in"),
+        ("last twin", "training_nodes.setdefault(row, name)", "training_nodes[row] = name"),
+    ],
+    ("io/readers/edges.py", "test_readers_text.py"): [
+        ("header of edges", "elif n_done > 0 or suffix", "elif suffix"),
+        ("no header of edges", "elif n_done > 0 or suffix", "elif True or suffix"),
+    ],
+    ("tokens.py", "test_readers_text.py"): [("longest word", "len(word) <= LONGEST_WORD", "len(word) < LONGEST_WORD")],
+    ("io/readers/debian.py", "test_readers_text.py"): [
+        (
+            "older version wins",
+            "_version_key(package.version) > _version_key(known.version)",
+            "_version_key(package.version) < _version_key(known.version)",
+        ),
+        (
+            "versions as text",
+            "_version_key(package.version) > _version_key(known.version)",
+            "package.version > known.version",
+        ),
+    ],
+    ("io/readers/lines.py", "test_readers_text.py"): [
+        ("byte order mark", 'text = text.removeprefix("\\ufeff")', "pass")
+    ],
+    ("io/elements.py", "test_reading.py test_network_files.py test_hostile_files.py"): [
+        ("newer format", "if version > FORMAT_VERSION:", "if False:")
+    ],
+    ("io/limits.py", "test_limits.py test_hostile_files.py"): [
+        (
+            "inflation",
+            "MAX_INFLATION, MIN_DECLARED_BYTES = 1100, 4096",
+            "MAX_INFLATION, MIN_DECLARED_BYTES = 10**9, 4096",
+        )
+    ],
+    ("sparse/mapped.py", "test_mapped.py"): [
+        (
+            "time of modification",
+            "(status.st_size, status.st_mtime_ns) == (other.st_size, other.st_mtime_ns)",
+            "status.st_size == other.st_size",
+        )
+    ],
+    ("runs/run.py", "test_runs.py"): [("minutes of checkpoints", "is_due(60.0 * minutes)", "is_due(minutes)")],
+    ("runs/checkpoints.py", "test_runs.py"): [
+        ("cost of checkpoints", "PAUSE_PER_COST * self._cost_s", "0 * self._cost_s")
+    ],
+    ("runs/listing.py", "test_runs.py"): [
+        ("time left", "(n_iters - history[-1][", "(n_iters + history[-1]["),
+        ("best AUC of the list", "best_auc=max(aucs", "best_auc=min(aucs"),
+    ],
+    ("cluster/worker.py", "test_distributed.py"): [
+        ("another version on a worker", "if recipe.package != package_digest():", "if False:"),
+        ("another file on a worker", "networks_checksum(recipe.path, prepared) != recipe.checksum", "False"),
+        ("a missed round", "self.round.start != start.since", "False"),
+    ],
+    ("cli/evaluate.py", "test_cli.py"): [("leaks are not said", "_say_leaks(networks, model.hidden_nodes_)", "pass")],
+}
 KNOWN = [
-    Known("sizes of hidden quality", "ranking/measures.py", "if sizes != list(model.n_nodes_):", "if False:", MEASURES),
-    Known(
-        "fits ignores weighting",
-        "ranking/scores.py",
-        "mine.takes_counts, mine.weighting) == (",
-        "mine.takes_counts, metric.weighting) == (",
-        ("test_scores.py", "test_measures.py"),
-    ),
-    Known(
-        "stale norms",
-        "ranking/scores.py",
-        "other.metric, other.norms = metric, ranked_norms(metric, self.rows)",
-        "other.metric = metric",
-        ("test_scores.py", "test_measures.py"),
-    ),
-    Known(
-        "stale index",
-        "ranking/scores.py",
-        'for name in ("_embeddings", "_by_factor", "searched", "sizes", "shift"):',
-        "for name in ():",
-        ("test_scores.py", "test_measures.py"),
-    ),
-    Known(
-        "drawn objective over another n",
-        "training/objective.py",
-        "return total / n_triplets",
-        "return total / (n_triplets + 1)",
-        ("test_objective.py", "test_learners.py"),
-    ),
-    Known(
-        "seed of the drawn objective",
-        "training/objective.py",
-        "np.uint64(seed)",
-        "np.uint64(0)",
-        ("test_objective.py", "test_learners.py"),
-    ),
-    Known("rank_tasks takes the farthest", "ranking/index.py", "[:, -n_nearest:]", "[:, :n_nearest]", INDEX),
-    Known(
-        "prepared ignores weighting", "selection/folds.py", "key = (repr(learner.weighting), ", 'key = ("", ', SELECTION
-    ),
-    Known(
-        "unusable folds by any",
-        "selection/folds.py",
-        "if all(network.n_triplets > 0",
-        "if any(network.n_triplets > 0",
-        SELECTION,
-    ),
-    Known(
-        "nan counts as 0",
-        "selection/folds.py",
-        "[value for value in values if not np.isnan(value)]",
-        "[np.nan_to_num(value) for value in values]",
-        SELECTION,
-    ),
-    Known(
-        "held-out nodes are trained on",
-        "selection/folds.py",
-        "[split.train for split in splits]",
-        "[split.network for split in splits]",
-        SELECTION,
-    ),
-    Known("anchors ranked among all", "selection/folds.py", ", candidates=split.test_nodes)", ")", SELECTION),
-    Known(
-        "prior of the default grid",
-        "selection/grids.py",
-        'identity: Values = {"prior": ["identity"]}',
-        'identity: Values = {"prior": ["zero"]}',
-        SELECTION,
-    ),
-    Known(
-        "hidden nodes of earlier tasks",
-        "splits.py",
-        "before.get(name, False) for name in names",
-        "False for name in names",
-        NETWORK,
-    ),
-    Known("negative positions", "network.py", "if nodes.min() < 0 or nodes.max()", "if nodes.max()", NETWORK),
-    Known(
-        "exact sum",
-        "network.py",
-        "(int(np.sum(values >> 31)) << 31) + int(np.sum(values & (2**31 - 1)))",
-        "int(np.sum(values))",
-        NETWORK,
-    ),
-    Known("bound of max_df", "weighting.py", "df > self.max_df * n_nodes", "df >= self.max_df * n_nodes", WEIGHTING),
-    Known("min_df of 1", "weighting.py", "self.min_df > 1 or", "self.min_df >= 1 or", WEIGHTING),
-    Known(
-        "sign in transform", "weighting.py", 'self._check_sign(rows, self._n_sparse, "attributes")', "pass", WEIGHTING
-    ),
-    Known(
-        "top_features ascending",
-        "metric/explanations.py",
-        "np.argsort(-weights,",
-        "np.argsort(weights,",
-        ("test_metric.py",),
-    ),
-    Known("no tolerance of psd", "metric/full_metric.py", ">= -1e-10 *", ">= 0 *", ("test_metric.py",)),
-    Known("large tolerance of psd", "metric/full_metric.py", ">= -1e-10 *", ">= -1e-3 *", ("test_metric.py",)),
-    Known("empty rows are twins", "leaks.py", "if row and row in", "if row in", ("test_leaks.py",)),
-    Known(
-        "last twin",
-        "leaks.py",
-        "training_nodes.setdefault(row, name)",
-        "training_nodes[row] = name",
-        ("test_leaks.py",),
-    ),
-    Known("header of edges", "io/readers/edges.py", "elif n_done > 0 or suffix", "elif suffix", TEXT),
-    Known("no header of edges", "io/readers/edges.py", "elif n_done > 0 or suffix", "elif True or suffix", TEXT),
-    Known("longest word", "tokens.py", "len(word) <= LONGEST_WORD", "len(word) < LONGEST_WORD", TEXT),
-    Known(
-        "older version wins",
-        "io/readers/debian.py",
-        "_version_key(package.version) > _version_key(known.version)",
-        "_version_key(package.version) < _version_key(known.version)",
-        TEXT,
-    ),
-    Known(
-        "versions as text",
-        "io/readers/debian.py",
-        "_version_key(package.version) > _version_key(known.version)",
-        "package.version > known.version",
-        TEXT,
-    ),
-    Known("byte order mark", "io/readers/lines.py", 'text = text.removeprefix("\\ufeff")', "pass", TEXT),
-    Known(
-        "newer format",
-        "io/elements.py",
-        "if version > FORMAT_VERSION:",
-        "if False:",
-        ("test_reading.py", "test_network_files.py", "test_hostile_files.py"),
-    ),
-    Known(
-        "inflation",
-        "io/limits.py",
-        "MAX_INFLATION, MIN_DECLARED_BYTES = 1100, 4096",
-        "MAX_INFLATION, MIN_DECLARED_BYTES = 10**9, 4096",
-        ("test_limits.py", "test_hostile_files.py"),
-    ),
-    Known(
-        "time of modification",
-        "sparse/mapped.py",
-        "(status.st_size, status.st_mtime_ns) == (other.st_size, other.st_mtime_ns)",
-        "status.st_size == other.st_size",
-        ("test_mapped.py",),
-    ),
-    Known("minutes of checkpoints", "runs/run.py", "is_due(60.0 * minutes)", "is_due(minutes)", RUNS),
-    Known("cost of checkpoints", "runs/checkpoints.py", "PAUSE_PER_COST * self._cost_s", "0 * self._cost_s", RUNS),
-    Known("time left", "runs/listing.py", "(n_iters - history[-1][", "(n_iters + history[-1][", RUNS),
-    Known("best AUC of the list", "runs/listing.py", "best_auc=max(aucs", "best_auc=min(aucs", RUNS),
-    Known(
-        "another version on a worker",
-        "cluster/worker.py",
-        "if recipe.package != package_digest():",
-        "if False:",
-        CLUSTER,
-    ),
-    Known(
-        "another file on a worker",
-        "cluster/worker.py",
-        "networks_checksum(recipe.path, prepared) != recipe.checksum",
-        "False",
-        CLUSTER,
-    ),
-    Known("a missed round", "cluster/worker.py", "self.round.start != start.since", "False", CLUSTER),
-    Known(
-        "leaks are not said", "cli/evaluate.py", "_say_leaks(networks, model.hidden_nodes_)", "pass", ("test_cli.py",)
-    ),
+    Known(what, module, before, after, tuple(tests.split()))
+    for (module, tests), mutants in MUTANTS.items()
+    for what, before, after in mutants
 ]

@@ -1,4 +1,8 @@
-"""fastspml: learn from networks which attributes make nodes link, and predict the links of nodes never seen before."""
+"""fastspml: learn from networks which attributes make nodes link, and predict the links of nodes never seen before.
+
+`fastspml.examples` are short scripts, `fastspml.cluster` (``fs.distributed``) fits on several machines, and
+`fastspml.sklearn` has a transformer for scikit-learn.
+"""
 
 from __future__ import annotations
 

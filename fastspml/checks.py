@@ -1,4 +1,4 @@
-"""Checks of parameters, and the form of foreign text in messages, for all modules."""
+"""Checks of parameters, and how messages quote values and text from files; for all modules."""
 
 from __future__ import annotations
 
@@ -29,10 +29,18 @@ def check_positive_integer(name: str, value: Any, or_none: str = "") -> None:
         raise ValueError(f"{name} must be a positive integer{or_none}, got {quoted(value)}.")
 
 
-def check_seed(seed: Any) -> None:
-    """Refuse a seed that is not a non-negative integer."""
-    if not is_whole(seed) or seed < 0:
-        raise ValueError(f"seed must be an integer from 0, got {quoted(seed)}.")
+def check_integer(name: str, value: Any, least: int) -> None:
+    """Refuse what is not an integer from `least`."""
+    if not is_whole(value) or value < least:
+        raise ValueError(f"{name} must be an integer from {least}, got {quoted(value)}.")
+
+
+def check_seed(seed: Any, n_bits: int | None = None) -> None:
+    """Refuse a seed that is not an integer from 0, or that has more than `n_bits` bits."""
+    if n_bits is None:
+        check_integer("seed", seed, 0)
+    elif not is_whole(seed) or not 0 <= seed < 2**n_bits:
+        raise ValueError(f"seed must be an integer from 0 to 2**{n_bits} - 1, got {quoted(seed)}.")
 
 
 def check_number(name: str, value: Any, allow_infinity: bool = False) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import is_whole
 from fastspml.sparse.csr import block_bounds, widths_of_bounds
 
 Parts = dict[str, Any]
@@ -46,11 +47,24 @@ class Conversions:
         >>> fs.Network.from_networkx(graph)
         Network('network': 2 nodes, 2 links, 1 features)
         """
-        return _build(cls, networkx_parts(graph, attributes, with_features="features" not in names) | names)
+        return cls(**networkx_parts(graph, attributes, with_features="features" not in names) | names)
 
-    def to_networkx(self, attributes: str = "words") -> Any:
+    def to_networkx(self: Any, attributes: str = "words") -> Any:
         """Return a networkx.DiGraph whose node attribute of that name maps feature names to numbers."""
-        return _to_networkx(self, attributes)
+        import networkx
+
+        names = [str(name) for name in _feature_names(self)]
+        nodes = self.nodes.tolist()
+        graph = networkx.DiGraph(name=self.name)
+        features = self.features
+        for i, node in enumerate(nodes):
+            stored = slice(features.indptr[i], features.indptr[i + 1])
+            values = zip(features.indices[stored].tolist(), features.data[stored].tolist(), strict=True)
+            graph.add_node(node, **{attributes: {names[f]: value for f, value in values}})
+        links = self.adjacency.tocoo()
+        ends = zip(*(axis.tolist() for axis in links.coords), strict=True)
+        graph.add_edges_from((nodes[i], nodes[j]) for i, j in ends)
+        return graph
 
     @classmethod
     def from_anndata(cls, data: Any, links: str | None = None, obsm: str | Sequence[str] = (), **names: Any) -> Self:
@@ -68,15 +82,25 @@ class Conversions:
             Arguments of `Network` that replace those of the object, such as ``name``. By default the name is
             ``uns["name"]``, as `to_anndata` writes it, or else the key of the links.
         """
-        return _build(cls, anndata_parts(data, links, [obsm] if isinstance(obsm, str) else obsm) | names)
+        return cls(**anndata_parts(data, links, [obsm] if isinstance(obsm, str) else obsm) | names)
 
-    def to_anndata(self) -> Any:
+    def to_anndata(self: Any) -> Any:
         """Return an anndata.AnnData with the features in X, the links in obsp["links"] and the name in uns["name"].
 
         Dense blocks are the last columns of X; uns["dense_blocks"] holds the first column of each, and then the number
         of columns.
         """
-        return _to_anndata(self)
+        import anndata
+        import pandas
+
+        blocks = {"dense_blocks": block_bounds(self.n_features, self.dense_blocks)} if self.dense_blocks else {}
+        return anndata.AnnData(
+            X=sparse.csr_matrix(self.features),
+            obs=pandas.DataFrame(index=[str(node) for node in self.nodes.tolist()]),
+            var=pandas.DataFrame(index=[str(name) for name in _feature_names(self)]),
+            obsp={"links": sparse.csr_matrix(self.adjacency, dtype=np.float32)},
+            uns={"name": self.name} | blocks,
+        )
 
     @classmethod
     def from_pyg(cls, data: Any, **names: Any) -> Self:
@@ -84,9 +108,9 @@ class Conversions:
 
         ``names`` are arguments of `Network`. By default they are those that `to_pyg` has stored, if any.
         """
-        return _build(cls, pyg_parts(data) | names)
+        return cls(**pyg_parts(data) | names)
 
-    def to_pyg(self, dense: bool = True) -> Any:
+    def to_pyg(self: Any, dense: bool = True) -> Any:
         """Return a torch_geometric.data.Data with x, edge_index, name, node_names and feature_names.
 
         Parameters
@@ -98,11 +122,23 @@ class Conversions:
         -----
         Needs torch and torch_geometric, which are imported here only.
         """
-        return _to_pyg(self, dense)
+        import torch
+        from torch_geometric.data import Data
 
-
-def _build(cls: Any, parts: Parts) -> Any:
-    return cls(**parts)
+        features = self.features
+        if dense:
+            x = torch.from_numpy(features.toarray())
+        else:
+            parts = (torch.from_numpy(part.astype(np.int64)) for part in (features.indptr, features.indices))
+            x = torch.sparse_csr_tensor(*parts, torch.from_numpy(features.data.copy()), size=features.shape)
+        links = self.adjacency.tocoo()
+        return Data(
+            x=x,
+            edge_index=torch.from_numpy(np.stack([axis.astype(np.int64) for axis in links.coords])),
+            name=self.name,
+            node_names=self.nodes.tolist() if self.has_node_names else None,
+            feature_names=None if self.vocabulary is None else self.vocabulary.tolist(),
+        )
 
 
 def networkx_parts(graph: Any, attributes: str | None = None, with_features: bool = True) -> Parts:
@@ -158,23 +194,6 @@ def _warn_of_weights(weights: Any, attribute: str) -> None:
         warnings.warn(f"weights of edges ({attribute}) are ignored: any edge is a link.", stacklevel=4)
 
 
-def _to_networkx(network: Any, attributes: str) -> Any:
-    """Return a networkx.DiGraph; see `Network.to_networkx`."""
-    import networkx
-
-    names = [str(name) for name in _feature_names(network)]
-    nodes = network.nodes.tolist()
-    graph = networkx.DiGraph(name=network.name)
-    features = network.features
-    for i, node in enumerate(nodes):
-        stored = slice(features.indptr[i], features.indptr[i + 1])
-        values = zip(features.indices[stored].tolist(), features.data[stored].tolist(), strict=True)
-        graph.add_node(node, **{attributes: {names[f]: value for f, value in values}})
-    links = network.adjacency.tocoo()
-    graph.add_edges_from((nodes[i], nodes[j]) for i, j in zip(*(axis.tolist() for axis in links.coords), strict=True))
-    return graph
-
-
 def anndata_parts(data: Any, links: str | None = None, obsm: Sequence[str] = ()) -> Parts:
     """Return the parts of an AnnData object; see `Network.from_anndata`."""
     keys = list(data.obsp.keys())
@@ -211,21 +230,6 @@ def _blocks_of_anndata(data: Any, obsm: Sequence[str]) -> Any:
     return [matrix[:, : bounds[0]], *(matrix[:, start:stop].toarray() for start, stop in pairwise(bounds))]
 
 
-def _to_anndata(network: Any) -> Any:
-    """Return an anndata.AnnData; see `Network.to_anndata`."""
-    import anndata
-    import pandas
-
-    blocks = {"dense_blocks": block_bounds(network.n_features, network.dense_blocks)} if network.dense_blocks else {}
-    return anndata.AnnData(
-        X=sparse.csr_matrix(network.features),
-        obs=pandas.DataFrame(index=[str(node) for node in network.nodes.tolist()]),
-        var=pandas.DataFrame(index=[str(name) for name in _feature_names(network)]),
-        obsp={"links": sparse.csr_matrix(network.adjacency, dtype=np.float32)},
-        uns={"name": network.name} | blocks,
-    )
-
-
 def pyg_parts(data: Any) -> Parts:
     """Return the parts of a PyTorch Geometric Data object; see `Network.from_pyg`."""
     if getattr(data, "x", None) is None or getattr(data, "edge_index", None) is None:
@@ -245,33 +249,12 @@ def pyg_parts(data: Any) -> Parts:
     return {"features": features, "adjacency": links} | {part: name for part, name in names.items() if name is not None}
 
 
-def _to_pyg(network: Any, dense: bool) -> Any:
-    """Return a torch_geometric.data.Data; see `Network.to_pyg`."""
-    import torch
-    from torch_geometric.data import Data
-
-    features = network.features
-    if dense:
-        x = torch.from_numpy(features.toarray())
-    else:
-        parts = (torch.from_numpy(part.astype(np.int64)) for part in (features.indptr, features.indices))
-        x = torch.sparse_csr_tensor(*parts, torch.from_numpy(features.data.copy()), size=features.shape)
-    links = network.adjacency.tocoo()
-    return Data(
-        x=x,
-        edge_index=torch.from_numpy(np.stack([axis.astype(np.int64) for axis in links.coords])),
-        name=network.name,
-        node_names=network.nodes.tolist() if network.has_node_names else None,
-        feature_names=None if network.vocabulary is None else network.vocabulary.tolist(),
-    )
-
-
 def _feature_names(network: Any) -> Any:
     return range(network.n_features) if network.vocabulary is None else network.vocabulary.tolist()
 
 
 def _array(tensor: Any) -> np.ndarray:
-    """Return a tensor, wherever it lives, as an array."""
+    """Return a tensor, on any device, as an array."""
     for step in ("detach", "cpu"):
         tensor = getattr(tensor, step)() if hasattr(tensor, step) else tensor
     if hasattr(tensor, "to_dense"):
@@ -281,6 +264,6 @@ def _array(tensor: Any) -> np.ndarray:
 
 def _names(nodes: list[Any]) -> np.ndarray:
     """Return node objects as names: whole numbers stay numbers, anything else becomes text."""
-    if all(isinstance(node, (int, np.integer)) and not isinstance(node, bool) for node in nodes):
+    if all(is_whole(node) for node in nodes):
         return np.array(nodes, dtype=np.int64)
     return np.array([str(node) for node in nodes], dtype=str)

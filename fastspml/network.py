@@ -89,7 +89,7 @@ class Network(Conversions):
     Network('network': 3 nodes, 3 links, 5 features, 2 of them dense)
     """
 
-    dense_blocks: tuple[int, ...] = ()  # also of networks that were pickled before there were any
+    dense_blocks: tuple[int, ...] = ()  # a default for networks that were pickled by earlier versions
     tokenizer: Tokenizer | None = None
 
     def __init__(
@@ -143,9 +143,6 @@ class Network(Conversions):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        for matrix in (self.features, self.adjacency):  # in place: tasks that share their features keep sharing them
-            for part in (matrix.data, matrix.indices, matrix.indptr):
-                part.flags.writeable = False
         for names in (self.nodes, self.vocabulary):
             if names is not None:
                 names.flags.writeable = False
@@ -464,7 +461,7 @@ def check_same_blocks(first: Network, other: Network) -> None:
 
 
 def described_blocks(dense_blocks: Sequence[int]) -> str:
-    """Return what a message says of dense blocks."""
+    """Return dense blocks in words, for messages."""
     if not dense_blocks:
         return "no dense blocks"
     return f"dense blocks of {' + '.join(map(str, dense_blocks))} features"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import Field, fields
+from dataclasses import fields
 from typing import Any, Self
 
 
@@ -11,7 +11,7 @@ class Parameters:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name."""
-        return {parameter.name: getattr(self, parameter.name) for parameter in _fields(self) if parameter.init}
+        return {parameter.name: getattr(self, parameter.name) for parameter in fields(self) if parameter.init}  # type: ignore[arg-type]
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, keep what was learned, and return self."""
@@ -37,10 +37,6 @@ class Parameters:
         defaults = type(self)().get_params()
         changed = {name: value for name, value in self.get_params().items() if not _is_same(value, defaults[name])}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
-
-
-def _fields(parameters: Any) -> tuple[Field[Any], ...]:
-    return fields(parameters)
 
 
 def _is_same(value: Any, default: Any) -> bool:

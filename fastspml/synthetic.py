@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.checks import check_positive_integer, check_seed, is_whole, quoted
+from fastspml.checks import check_integer, check_positive_integer, check_seed, is_whole, quoted
 from fastspml.network import Network
 from fastspml.sparse.csr import csr_from_parts, freeze_csr, index_dtype
 
@@ -72,8 +72,7 @@ def synthetic_networks(
         raise ValueError(
             f"words_per_node must be from 0 to half of n_features, {n_features // 2}; got {quoted(words_per_node)}."
         )
-    if not is_whole(links_per_node) or links_per_node < 0:
-        raise ValueError(f"links_per_node must be an integer from 0, got {quoted(links_per_node)}.")
+    check_integer("links_per_node", links_per_node, 0)
     topics = _topics(n_features, n_kinds=n_tasks + 2)
     importance = 0.5 + _Stream(seed, 0).uniform(n_features)
     networks, weights = [], []
@@ -186,8 +185,8 @@ def _links(features: Any, weights: np.ndarray, links_per_node: int, random: _Str
     # Then one of the nodes with that word.
     order = np.argsort(features.indices, kind="stable")
     word_starts = np.concatenate([[0], np.cumsum(np.bincount(features.indices, minlength=features.shape[1]))])
-    word = features.indices[np.minimum(stored, max(0, len(features.indices) - 1))] if len(order) else targets
     if len(order):
+        word = features.indices[np.minimum(stored, len(order) - 1)]
         n_with_word = np.maximum(1, word_starts[word + 1] - word_starts[word])
         chosen = order[np.minimum(word_starts[word] + random.below(n_with_word, len(sources)), len(order) - 1)]
         targets = np.where(by_word, np.searchsorted(features.indptr, chosen, side="right") - 1, targets)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import is_whole, quoted
+from fastspml.checks import is_number, is_whole, quoted
 
 # Letters and digits of any script, at least two of them.
 WORD = re.compile(r"[^\W_]{2,}")
@@ -208,7 +208,7 @@ def check_cuts(min_df: int, max_df: float) -> None:
     """Refuse document-frequency cuts that are out of range."""
     if not is_whole(min_df) or min_df < 1:
         raise ValueError(f"min_df must be a number of documents, 1 or more; got {quoted(min_df)}.")
-    if isinstance(max_df, bool) or not isinstance(max_df, (int, float, np.number)) or not 0 < max_df <= 1:
+    if not is_number(max_df) or not 0 < max_df <= 1:
         raise ValueError(f"max_df must be a share of the documents, above 0 and up to 1; got {quoted(max_df)}.")
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from fastspml.network import Network, as_networks, check_same_blocks, dense_names
 from fastspml.sparse.csr import csr_from_parts, freeze_csr, index_dtype
@@ -35,7 +34,7 @@ def share_vocabulary(networks: Iterable[Network]) -> list[Network]:
     [[[1.0, 2.0, 0.0]], [[4.0, 0.0, 3.0]]]
     """
     networks = as_networks(networks)
-    position: dict[Any, int] = {}
+    names: dict[Any, None] = {}
     for network in networks:
         if network.vocabulary is None:
             raise ValueError(f"{network.name!r} has no vocabulary; features can be matched by name only.")
@@ -47,28 +46,19 @@ def share_vocabulary(networks: Iterable[Network]) -> list[Network]:
                 f"the dense features of {networks[0].name!r} and {network.name!r} have different names; "
                 "give both the same."
             )
-        for feature in network.vocabulary[: network.n_sparse_features].tolist():
-            position.setdefault(feature, len(position))
-    for feature in dense_names(networks[0]):
-        position[feature] = len(position)
-    vocabulary = np.array(list(position))
-    moved: dict[tuple[int, int], sparse.csr_array] = {}  # tasks that share their features keep sharing them
-    shared = []
+        names.update(dict.fromkeys(network.vocabulary[: network.n_sparse_features].tolist()))
+    return list(over_vocabulary(networks, np.array([*names, *dense_names(networks[0])])))
+
+
+def over_vocabulary(networks: Iterable[Network], vocabulary: np.ndarray) -> Iterator[Network]:
+    """Yield networks over a vocabulary, without features that it lacks; tasks that share features still do."""
+    aligned: dict[tuple[int, int], Network] = {}
     for network in networks:
-        assert network.vocabulary is not None
         key = (id(network.features), id(network.vocabulary))
-        if key not in moved:
-            columns = np.array([position[feature] for feature in network.vocabulary.tolist()], dtype=np.int64)
-            old = network.features
-            new = csr_from_parts(
-                old.data.copy(),
-                columns[old.indices].astype(index_dtype(len(position))),
-                old.indptr,
-                (network.n_nodes, len(position)),
-            )
-            moved[key] = freeze_csr(new)
-        shared.append(network.replace(features=moved[key], vocabulary=vocabulary))
-    return shared
+        if key not in aligned:
+            is_over = np.array_equal(network.vocabulary, vocabulary)  # type: ignore[arg-type]
+            aligned[key] = network if is_over else align_vocabulary(network, vocabulary)[0]
+        yield network.replace(features=aligned[key].features, vocabulary=vocabulary)
 
 
 def align_vocabulary(network: Network, vocabulary: np.ndarray) -> tuple[Network, int]:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, overload
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import is_number, quoted
+from fastspml.checks import is_number, is_whole, quoted
 from fastspml.network import Network, as_networks, check_same_features, described_blocks
 from fastspml.sparse.csr import block_bounds, canonical_row_blocks, csr_from_parts, freeze_csr
 from fastspml.sparse.mapped import count_columns, is_mapped, row_ranges, rows_between, spill_rows
@@ -69,7 +69,7 @@ class Weighting:
     def __init__(self, kind: str = "tfidf", min_df: int = 1, max_df: float = 1.0) -> None:
         if kind not in KINDS:
             raise ValueError(f"kind of weighting must be one of {', '.join(KINDS)}; got {quoted(kind)}.")
-        if isinstance(min_df, bool) or not isinstance(min_df, (int, np.integer)) or min_df < 0:
+        if not is_whole(min_df) or min_df < 0:
             raise ValueError(f"min_df must be a number of nodes, got {quoted(min_df)}.")
         if not is_number(max_df) or not 0.0 < max_df <= 1.0:
             raise ValueError(f"max_df must be a share above 0 and up to 1, got {quoted(max_df)}.")
@@ -85,11 +85,6 @@ class Weighting:
             fitted += f", {sum(self.dense_blocks_):,} of them dense"
         cuts = f", min_df={self.min_df}, max_df={self.max_df}" if self.drops_features else ""
         return f"Weighting({self.kind!r}{cuts}{fitted})"
-
-    @property
-    def has_unit_rows(self) -> bool:
-        """Whether all rows but empty ones have length 1; rows with dense blocks are longer."""
-        return self.has_unit_blocks and not self.dense_blocks_
 
     @property
     def has_unit_blocks(self) -> bool:

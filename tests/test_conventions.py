@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import fastspml
+from bench.known_mutants import KNOWN
 from tests import naive
 
 ROOT = Path(fastspml.__file__).parent
@@ -86,6 +87,13 @@ def test_the_library_never_prints():
         calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
         printed = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"]
         assert not printed or {"cli", "examples"} & set(path.parts), path
+
+
+def test_known_mutants_change_code_that_exists_once():
+    changed = {
+        f"{known.module}: {known.what}": (ROOT / known.module).read_text().count(known.before) for known in KNOWN
+    }
+    assert changed == dict.fromkeys(changed, 1)
 
 
 def test_only_io_imports_h5py():

@@ -249,10 +249,8 @@ def test_one_row_of_blocks_may_hold_a_vector():
     )
 
 
-def test_rows_have_length_one_without_dense_blocks_only():
-    assert fs.Weighting().fit(fs.Network(COUNTS)).has_unit_rows
-    weighting = fs.Weighting().fit(NETWORK)
-    assert (weighting.has_unit_rows, weighting.has_unit_blocks) == (False, True)
+def test_tfidf_scales_blocks_to_euclidean_length_one_and_l1_does_not():
+    assert fs.Weighting().fit(NETWORK).has_unit_blocks
     assert not fs.Weighting("l1").fit(NETWORK).has_unit_blocks
 
 

@@ -22,6 +22,7 @@ from tests import naive
 from tests.conftest import dense, make_network
 
 PARTS = ("data", "indices", "indptr")
+WORDS = np.array([f"w{f}" for f in range(70)])
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +60,9 @@ def assert_same(network, other):
         lambda network: fs.Weighting("tfidf", min_df=5, max_df=0.5).fit_transform(network),
         lambda network: fs.Weighting("binary").fit_transform(network),
         lambda network: fs.Weighting("l1").fit_transform(network.split(0.3).train),
+        lambda network: fs.share_vocabulary([fs.Network([[1]], vocabulary=["w5"]), network.replace(vocabulary=WORDS)])[
+            1
+        ],
     ],
 )
 def test_what_is_made_of_a_mapped_network_is_mapped_and_the_same(both, make):

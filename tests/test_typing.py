@@ -22,6 +22,8 @@ MISTAKES = {
     "fs.split_networks(networks, test_sise=0.2)": 'Unexpected keyword argument "test_sise"',
     "fs.datasets.debiann()": 'Module has no attribute "debiann"',
     "fs.distributed.fitt(model, networks, None)": 'Module has no attribute "fitt"',
+    "fs.MTSPML().metric(0).fitt()": '"Metric" has no attribute "fitt"',
+    "model.metric(0)": '"str" not callable',
 }
 CORRECT = [
     "model.fit(networks).metric_.top_features(3)",
@@ -29,6 +31,8 @@ CORRECT = [
     "fs.link_auc(model.metric_, networks[0], networks[0].split().test_nodes).mean()",
     "fs.LinkIndex(model.metric_, networks[0]).query(networks[0].features, k=3)",
     "fs.distributed.fit(model, 'networks.h5', None).violations_.sum()",
+    "fs.SPML(metric='diagonal').metric.upper()",
+    "fs.MTSPML().fit(networks).metric('admin').weights.sum()",
 ]
 START = ["import fastspml as fs", "networks = fs.datasets.debian()", "model = fs.SPML.paper(reg=1e-3)"]
 

@@ -16,9 +16,7 @@ import numpy as np
 from bench.environment import RESULTS, write_results
 from bench.paper import circles, data, figures, protocol, recipe, tables
 from bench.paper.methods import all_methods
-from bench.paper.protocol import QUICK, Plan
-
-Tell = Callable[[str], None]
+from bench.paper.protocol import QUICK, Plan, Tell
 
 
 def tell_since(start: float) -> Tell:

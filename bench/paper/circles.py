@@ -17,7 +17,8 @@ from scipy import stats
 
 from bench.paper import tables
 from bench.paper.methods import PAPER_MULTI, PAPER_SINGLE, Method
-from bench.paper.protocol import TEST_SIZE, Plan, Record, Tell, splits_left, teller
+from bench.paper.protocol import TEST_SIZE, Plan, Tell, splits_left, teller
+from bench.paper.tables import Record
 from fastspml import MTSPML, SPML, Network, split_networks
 from fastspml.baselines import CosineTfidf
 from fastspml.selection import hidden_links
@@ -42,10 +43,7 @@ MULTI = [
     _BOTH | {"common_reg": [1e-1, 1e-2, 1e-3, 1e-4], "task_reg": [np.inf]},
 ]
 
-_SPML, _MTSPML = (
-    SPML.paper(n_iters=N_ITERS),
-    MTSPML.paper(n_iters=N_ITERS),
-)
+_SPML, _MTSPML = (SPML.paper(n_iters=N_ITERS), MTSPML.paper(n_iters=N_ITERS))
 METHODS = {
     "cosine tf-idf": Method("cosine tf-idf", CosineTfidf()),
     "ST-SPML": Method("ST-SPML", _SPML, SINGLE, is_separate=True),

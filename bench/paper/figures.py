@@ -10,12 +10,10 @@ import matplotlib
 import numpy as np
 
 from bench.paper.circles import fitted_line, label
-from bench.paper.tables import by_split, mean_and_error
+from bench.paper.tables import Record, by_split, mean_and_error
 
 matplotlib.use("agg")
 from matplotlib import pyplot  # the backend has to be named before
-
-Record = dict[str, Any]
 
 matplotlib.rcParams.update(
     {

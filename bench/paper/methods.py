@@ -91,10 +91,7 @@ SVM_MULTI = SVM | {"common_cost": [0.3, 3.0]}
 def all_methods(n_iters: int) -> list[Method]:
     """Return the rows of the tables, in their order."""
     alone = {name: values for name, values in MULTI.items() if name != "common_reg"}
-    spml, mtspml = (
-        SPML.paper(n_iters=n_iters),
-        MTSPML.paper(n_iters=n_iters),
-    )
+    spml, mtspml = (SPML.paper(n_iters=n_iters), MTSPML.paper(n_iters=n_iters))
     return [
         Method("Euclid", Euclid("l1")),
         Method("popularity", Popularity()),
@@ -109,12 +106,7 @@ def all_methods(n_iters: int) -> list[Method]:
         Method("U-SPML, paper", spml, PAPER_SINGLE),
         Method("MT-SPML, paper", mtspml, PAPER_MULTI),
         Method("ST-SPML", spml, SINGLE, is_separate=True),
-        Method(
-            "ST-SPML, shared idf",
-            MTSPML.paper(n_iters=n_iters, common_reg=NOTHING_SHARED),
-            alone,
-            is_extra=True,
-        ),
+        Method("ST-SPML, shared idf", MTSPML.paper(n_iters=n_iters, common_reg=NOTHING_SHARED), alone, is_extra=True),
         Method("U-SPML", spml, SINGLE),
         Method("MT-SPML", mtspml, MULTI),
         Method("MT-SPML, averaged", MTSPML.paper(n_iters=n_iters, average=True), MULTI, is_extra=True),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from bench.paper.methods import Method
+from bench.paper.tables import Record
 from fastspml import MTSPML, Network, split_networks
 from fastspml.selection import SelectProgress, hidden_links
 from fastspml.splits import Split
@@ -30,7 +30,6 @@ class Plan:
 
 QUICK = Plan(n_splits=2, sizes=(40, 100), n_folds=2, n_iters=1000, has_extras=False)
 
-Record = dict[str, Any]
 Tell = Callable[[str], None]
 
 
@@ -103,7 +102,7 @@ def counts(networks: Sequence[Network], n_splits: int) -> list[Record]:
         undirected = network.undirected()
         hidden = [split_networks([n.undirected() for n in networks], TEST_SIZE, s)[q] for s in range(n_splits)]
         degrees = np.concatenate([undirected.degrees[split.test_nodes] for split in hidden])
-        is_judged = (degrees > 0) & (degrees < network.n_nodes - 1)
+        has_auc = (degrees > 0) & (degrees < network.n_nodes - 1)
         rows.append(
             {
                 "task": network.name,
@@ -112,9 +111,9 @@ def counts(networks: Sequence[Network], n_splits: int) -> list[Record]:
                 "features": network.n_features,
                 "words in use": len(np.unique(network.features.indices)),
                 "nodes without links": int(np.count_nonzero(undirected.degrees == 0)),
-                "judged nodes a split": float(is_judged.sum() / n_splits),
-                "their links": float(degrees[is_judged].sum() / n_splits),
-                "their non-links": float((network.n_nodes - 1 - degrees[is_judged]).sum() / n_splits),
+                "judged nodes a split": float(has_auc.sum() / n_splits),
+                "their links": float(degrees[has_auc].sum() / n_splits),
+                "their non-links": float((network.n_nodes - 1 - degrees[has_auc]).sum() / n_splits),
             }
         )
     return rows

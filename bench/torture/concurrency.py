@@ -9,7 +9,6 @@ import pickle
 import random
 import subprocess
 import sys
-import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 
 import fastspml as fs
 from bench.torture.contents import content, problem_of_network
-from bench.torture.engine import Attempt, Target
+from bench.torture.engine import Attempt, Target, leave
 from bench.torture.outcomes import DEFECT, IDENTICAL, Outcome, outcome_of
 from bench.torture.stored import small_models, small_networks
 
@@ -100,18 +99,16 @@ def _forked(folder: Path) -> Attempt:
     networks = small_networks()
     expected = [fit_and_query(networks, case) for case in CASES]
 
+    def check(case: int) -> None:
+        if fit_and_query(networks, CASES[case]) != expected[case]:
+            raise ValueError("silent: other bits in a forked process")
+
     def attempt(rng: random.Random) -> Outcome:
         first, case = rng.randrange(len(CASES)), rng.randrange(len(CASES))
         fit_and_query(networks, CASES[first])
         child = os.fork()
         if child == 0:
-            status = 1
-            try:
-                status = 0 if fit_and_query(networks, CASES[case]) == expected[case] else 2
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(status)
+            leave(lambda: check(case))
         _, status = os.waitpid(child, 0)
         return Outcome(DEFECT, f"forked process: status {status}") if status else Outcome(IDENTICAL)
 

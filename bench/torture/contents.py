@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,12 @@ def problem_of_network(network: fs.Network) -> str:
     if words is not None and (len(words) != n_features or len(set(words.tolist())) != n_features):
         return "vocabulary: not one distinct name each"
     return "" if isinstance(network.name, str) else "name: not a text"
+
+
+def problem_of_round_trip(networks: list[fs.Network], path: Path) -> str:
+    """Describe what writing networks to a file and reading it changes; what cannot be written raises a sentence."""
+    fs.write_networks(path, networks, overwrite=True)
+    return "" if content(fs.read_networks(path)) == content(networks) else "silent: written and read again differs"
 
 
 def problem_of_networks(networks: Any) -> str:

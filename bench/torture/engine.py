@@ -67,7 +67,7 @@ def run_target(
         result = Path(name, "result.json")
         child = os.fork()
         if child == 0:
-            _leave(lambda: result.write_text(json.dumps(_serve(target, seed, n_attempts, seconds, Path(name)))))
+            leave(lambda: result.write_text(json.dumps(_serve(target, seed, n_attempts, seconds, Path(name)))))
         _, status = os.waitpid(child, 0)
         if status or not result.exists():
             raise RuntimeError(f"{target.name} could not be prepared; see the traceback above.")
@@ -90,8 +90,8 @@ def generator(seed: int, target: Target, number: int) -> random.Random:
     return random.Random(f"{seed}/{target.name}/{number}")
 
 
-def _leave(call: Callable[[], Any]) -> None:
-    """Run the whole work of a forked process."""
+def leave(call: Callable[[], Any]) -> None:
+    """Run the whole work of a forked process, and end it: with status 0, or 1 after an error, which is printed."""
     status = 1
     try:
         call()
@@ -119,7 +119,7 @@ def _serve(target: Target, seed: int, n_attempts: int | None, seconds: float, fo
         child = os.fork()
         if child == 0:
             os.setsid()  # so that what an attempt has started can be ended with it
-            _leave(partial(_batch, attempt, target, seed, last, began + seconds, board, log))
+            leave(partial(_batch, attempt, target, seed, last, began + seconds, board, log))
         _, status = os.waitpid(child, 0)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child, signal.SIGKILL)

@@ -15,8 +15,7 @@ import numpy as np
 from scipy import io as scipy_io
 from scipy import sparse
 
-import fastspml as fs
-from bench.torture.contents import content, problem_of_networks
+from bench.torture.contents import problem_of_networks, problem_of_round_trip
 from bench.torture.engine import Attempt, Target
 from bench.torture.mutations import EXTREMES, mutate_bytes, mutate_text
 from bench.torture.outcomes import Outcome, outcome_of
@@ -124,14 +123,11 @@ def _arrays() -> dict[str, dict[str, Any]]:
             "relation_names": np.array(["r", "s"]),
         },
         "prefixed": {
-            **{f"adj_{part}": getattr(A, part) for part in ("data", "indices", "indptr", "shape")},
-            **{f"attr_{part}": getattr(X, part) for part in ("data", "indices", "indptr", "shape")},
+            **{f"adj_{part}": values for part, values in _parts(A).items()},
+            **{f"attr_{part}": values for part, values in _parts(X).items()},
             "labels": np.arange(6) % 2,
         },
-        "scipy": {
-            "format": np.array(b"csr"), "shape": np.array(X.shape), "data": X.data, "indices": X.indices,
-            "indptr": X.indptr,
-        },
+        "scipy": {"format": np.array(b"csr")} | _parts(X),
     }  # fmt: skip
 
 
@@ -141,16 +137,15 @@ def _matrices() -> tuple[Any, Any]:
     return X, sparse.csr_array(A.astype(float))
 
 
+def _parts(matrix: Any) -> dict[str, Any]:
+    return {part: np.asarray(getattr(matrix, part)) for part in ("data", "indices", "indptr", "shape")}
+
+
 def _npz(layout: str) -> Callable[[], Files]:
     def files() -> Files:
         made = {"x.npz": _packed(_arrays()[layout], True)}
         if layout == "scipy":
-            A = _matrices()[1]
-            made["l.npz"] = _packed(
-                {"format": np.array(b"csr"), "shape": np.array(A.shape)}
-                | {part: getattr(A, part) for part in ("data", "indices", "indptr")},
-                False,
-            )
+            made["l.npz"] = _packed({"format": np.array(b"csr")} | _parts(_matrices()[1]), False)
         return made
 
     return files
@@ -318,15 +313,6 @@ def _problem_of(result: Any) -> str:
     return problem_of_networks(result)
 
 
-def _round_trip(result: Any, folder: Path) -> str:
-    """Describe what writing and reading a network changes; what cannot be written is refused with a sentence."""
-    if isinstance(result, tuple):
-        return ""
-    path = folder / "again.h5"
-    fs.write_networks(path, result, overwrite=True)
-    return "" if content(fs.read_networks(path)) == content(result) else "silent: written and read again differs"
-
-
 def _prepare(form: Format) -> Callable[[Path], Attempt]:
     def prepare(folder: Path) -> Attempt:
         originals, work = form.files(), folder / "attempt"
@@ -345,7 +331,9 @@ def _prepare(form: Format) -> Callable[[Path], Attempt]:
 
             def problem_of(result: Any) -> str:
                 problem = _problem_of(result)
-                return problem if problem or rng.random() < 0.95 else _round_trip(result, folder)
+                if problem or rng.random() < 0.95 or isinstance(result, tuple):
+                    return problem
+                return problem_of_round_trip(result, folder / "again.h5")
 
             paths = {name: work / f"{name}{suffix}" for name, suffix in place.items()}
             return outcome_of(lambda: form.read(paths, rng), problem_of)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 import fastspml as fs
-from bench.torture.contents import content, problem_of_networks
+from bench.torture.contents import content, problem_of_networks, problem_of_round_trip
 from bench.torture.engine import Attempt, Target
 from bench.torture.mutations import mutate_bytes
 from bench.torture.outcomes import Outcome, outcome_of
@@ -149,12 +149,7 @@ def _write_indices(folder: Path) -> list[Path]:
 
 
 def _use_networks(networks: Any, path: Path) -> str:
-    problem = problem_of_networks(networks)
-    if problem:
-        return problem
-    again = path.with_name("again.h5")
-    fs.write_networks(again, networks, overwrite=True)
-    return "" if content(fs.read_networks(again)) == content(networks) else "silent: written and read again differs"
+    return problem_of_networks(networks) or problem_of_round_trip(networks, path.with_name("again.h5"))
 
 
 def _use_model(model: Any, path: Path) -> str:
@@ -166,20 +161,16 @@ def _use_model(model: Any, path: Path) -> str:
     if metric is not None:
         metric.distances(np.eye(3, metric.n_features), np.eye(3, metric.n_features))
         metric.top_features(3)
-    return _continue(model) if hasattr(model, "state_") else ""
+    return _continue(model, path) if hasattr(model, "state_") else ""
 
 
-def _continue(model: Any) -> str:
+def _continue(model: Any, path: Path) -> str:
     """Continue training for a moment, with the kernels, on the networks that the model was fitted on."""
     if model.batch_size * len(model.task_names_) > 10**5:  # a large batch is no fault of the file
         return ""
     networks = small_networks()[: len(model.task_names_)]
     model.resume(networks, progress=lambda record: True)
     return ""
-
-
-def _use_checkpoint(model: Any, path: Path) -> str:
-    return _continue(model)
 
 
 def _use_index(index: Any, path: Path) -> str:
@@ -204,7 +195,7 @@ KINDS = {
         _write_foreign_h5ad, lambda rng, path: fs.read_networks(path), _use_networks, has_checksums=False
     ),
     "models": Kind(_write_models, lambda rng, path: fs.load_model(path), _use_model),
-    "checkpoints": Kind(_write_checkpoints, lambda rng, path: load_checkpoint(path), _use_checkpoint),
+    "checkpoints": Kind(_write_checkpoints, lambda rng, path: load_checkpoint(path), _continue),
     "indices": Kind(_write_indices, lambda rng, path: fs.LinkIndex.load(path, mapped=False), _use_index),
     "mapped indices": Kind(
         _write_indices, lambda rng, path: fs.LinkIndex.load(path, mapped=True), _use_index, has_checksums=False

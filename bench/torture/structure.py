@@ -207,18 +207,4 @@ def _addition(rng: random.Random, file: h5py.File, dataset: Any) -> None:
         group.create_group(name)
 
 
-EDITS = [
-    _values,
-    _values,
-    _values,
-    _shape,
-    _shape,
-    _dtype,
-    _dtype,
-    _layout,
-    _delete,
-    _swap,
-    _link,
-    _attribute,
-    _addition,
-]
+EDITS = [*[_values] * 3, *[_shape] * 2, *[_dtype] * 2, _layout, _delete, _swap, _link, _attribute, _addition]

@@ -1,6 +1,6 @@
-"""What learning has to beat, behind the interface of `SPML` and `MTSPML`: fit(networks), scores(network, nodes).
+"""Baselines to compare with, which have the methods of `SPML` and `MTSPML`: fit(networks), scores(network, nodes).
 
-All are fitted on training networks and score any node from its features alone. A network is of the task of its name.
+All are fitted on training networks and score any node from its features alone. A task is known by its network's name.
 Baselines that rank by a metric return it from metric_for(network). `SPML` fitted on a list of networks is the paper's
 U-SPML, `MTSPML` its MT-SPML. With weighting=None features are taken unchanged; otherwise networks hold plain counts.
 """

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.baselines.plain import named_tasks, of_task, plain_metric
-from fastspml.checks import check_number, quoted
+from fastspml.checks import check_number, check_positive_integer, check_seed, quoted
 from fastspml.kernels import scoring
 from fastspml.metric import Metric
 from fastspml.network import Network, Networks, check_same_features
@@ -121,14 +121,8 @@ class PairSVM(Parameters):
         check_number("C", self.C)
         if self.features not in PAIR_FEATURES:
             raise ValueError(f"features must be one of {', '.join(PAIR_FEATURES)}; got {quoted(self.features)}.")
-        for name, least, sentence in (
-            ("n_negatives", 1, "a positive integer"),
-            ("seed", 0, "an integer from 0 to 2**64 - 1"),
-        ):
-            value = getattr(self, name)
-            is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-            if not is_whole or not least <= value < 2**64:
-                raise ValueError(f"{name} must be {sentence}, got {quoted(value)}.")
+        check_positive_integer("n_negatives", self.n_negatives)
+        check_seed(self.seed, n_bits=64)
         if self.weighting is not None:
             as_weighting(self.weighting)
 

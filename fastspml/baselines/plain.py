@@ -98,10 +98,7 @@ def plain_metric(networks: Sequence[Network], weighting: str | Weighting | None)
     """Return the Euclidean metric of features after a weighting that is fitted here; unchanged with None."""
     fitted = networks[0].weighting if weighting is None else as_weighting(weighting).fit(networks)
     return Metric.identity(
-        networks[0].n_features,
-        vocabulary=networks[0].vocabulary,
-        weighting=fitted,
-        takes_counts=weighting is not None,
+        networks[0].n_features, vocabulary=networks[0].vocabulary, weighting=fitted, takes_counts=weighting is not None
     )
 
 

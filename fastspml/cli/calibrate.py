@@ -73,16 +73,8 @@ def _print(results: list[Any]) -> None:
         )), f"{result.calibration.n_links_error:.1f}"]
         for result in results
     ]  # fmt: skip
-    header = [
-        "task",
-        "kind",
-        "ECE",
-        "ECE by links",
-        "ECE, hidden nodes",
-        "by links, hidden nodes",
-        "error of link count",
-    ]
-    print_table([[cell.replace("nan", "-") for cell in row] for row in rows], header)
+    header = ["task", "kind", "ECE", "ECE by links", "ECE, hidden nodes", "by links, hidden nodes"]
+    print_table([[cell.replace("nan", "-") for cell in row] for row in rows], [*header, "error of link count"])
     for result in results:
         if len(result.deciles):
             print(f"\n{printable(result.task)}: hidden nodes by their expected number of links")

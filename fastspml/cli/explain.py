@@ -24,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--new", metavar="FILE", help=f"unseen nodes, which a NODE may name, too: {HELP}")
     add_columns(parser)
     parser.add_argument(
-        "--task", help="name or number of the task (default: all for the words, the nodes' only task for two nodes)"
+        "--task", help="name or number of the task (default: all tasks; for two nodes, the only task that has both)"
     )
     parser.add_argument("--similar", metavar="WORD", help="show the words that the model treats as similar to this one")
     parser.add_argument("--top", type=int, default=15, help="words to show (default: 15)")

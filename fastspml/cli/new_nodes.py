@@ -73,9 +73,7 @@ def _of_networks(path: str, vocabulary: Any) -> list[NewNodes]:
             new = [i for i, name in enumerate(names) if name not in seen]
             seen |= set(names)
             network, names = network.subset(new), [names[i] for i in new]
-        if vocabulary is not None and not (
-            network.vocabulary is not None and np.array_equal(network.vocabulary, vocabulary)
-        ):
+        if vocabulary is not None and not np.array_equal(network.vocabulary, vocabulary):  # type: ignore[arg-type]
             network, n_left_out = align_vocabulary(network, vocabulary)
             n_unknown += n_left_out
         if names:

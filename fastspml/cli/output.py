@@ -1,4 +1,4 @@
-"""What commands share to write: tables and JSON on standard output, messages on standard error; names made harmless."""
+"""Output of commands: tables and JSON on standard output, messages on standard error; control characters escaped."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def count(n: int, noun: str) -> str:
 
 
 def say(text: str) -> None:
-    """Tell the user something that is not a result; lines are kept, other control characters are not."""
+    """Print a message on standard error; control characters other than newlines are escaped."""
     print("\n".join(map(printable, text.split("\n"))), file=sys.stderr, flush=True)
 
 
 def say_wrapped(text: str) -> None:
-    """Tell the user a sentence on lines of at most 80 columns."""
+    """Print a message on standard error, on lines of at most 80 columns."""
     say("\n".join(textwrap.wrap(printable(text), WIDTH, subsequent_indent="  ", break_on_hyphens=False)))
 
 
 def say_json(line: dict[str, Any]) -> None:
-    """Tell a machine something that is not a result: a line of JSON on standard error."""
+    """Print a message on standard error as a line of JSON."""
     say(json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **line}))
 
 

@@ -1,5 +1,6 @@
-"""Fit on several machines with Dask: workers run the shards of a round, and the driver, this process, merges them.
+"""Fit on several machines with Dask, as ``fs.distributed``.
 
+Workers run the shards of a round, and the driver, this process, merges them.
 For each round the driver sends the changes of the totals since the last round. Each shard returns the changes it made,
 as positions and values where that is smaller. The bits do not depend on which worker runs a shard: the tasks of a dead
 worker run elsewhere, a worker that is new or missed a round receives all totals, and the driver itself runs a shard
@@ -25,13 +26,14 @@ from fastspml.training.problem import Problem
 from fastspml.training.shards import Runner, RunShards, first_round, threads
 from fastspml.training.state import ProgressCall, State, n_summed
 
-LOCAL_SETTINGS = {  # Dask's own clocks take a tenth of a core from the shards; with these they take a hundredth
+__all__ = ["cluster", "fit", "resume", "runner"]
+
+LOCAL_SETTINGS = {  # Dask's own timers take a tenth of a core from the shards; with these, a hundredth
     "distributed.worker.profile.enabled": False,
     "distributed.worker.memory.monitor-interval": "1s",
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "5s",
 }
-
 
 Fitted = TypeVar("Fitted", bound=Estimator)
 Location = str | os.PathLike[str]
@@ -147,7 +149,7 @@ def cluster(address: str | None) -> Iterator[Any]:
     try:
         client = distributed.Client(address, timeout=10)
     except (OSError, TimeoutError) as error:
-        raise ConnectionError(f"no Dask scheduler answers at {address}; is it running?") from error
+        raise ConnectionError(f"no Dask scheduler answers at {address}; start one, or correct the address.") from error
     with client:
         yield client
 

@@ -29,13 +29,13 @@ from fastspml.training.state import Round, State, make_sums, n_summed
 
 logger = logging.getLogger(__name__)
 
-EXCHANGE_S = 0.005  # of the driver for every task, and
-EXCHANGE_BYTES_PER_S = 1e8  # for what a shard sends back; both measured on loopback (bench.distributed)
-TASKS_PER_SLOT = 4  # in a round, for every thread: each costs about 8 ms of processor time beside its shards
-TASK_S = 1.0  # of shards that a task runs one after the other, at most, and
-TASK_BYTES = 2**24  # of their totals
-PATIENCE_S = 10.0  # to wait for a task, or
-PATIENCE = 4  # times as long as its shards take, before the driver runs them itself
+EXCHANGE_S = 0.005  # time of the driver for a task, as measured on loopback (bench.distributed)
+EXCHANGE_BYTES_PER_S = 1e8  # rate at which shards send their totals back, measured likewise
+TASKS_PER_SLOT = 4  # for every thread in a round; a task costs about 8 ms of processor time besides its shards
+TASK_S = 1.0  # that the shards of a task may take together
+TASK_BYTES = 2**24  # that the totals of these shards may have together
+PATIENCE_S = 10.0  # the driver waits this long for a task, at least,
+PATIENCE = 4  # and this number of times as long as its shards should take, before it runs them itself
 
 
 class Driver:
@@ -82,7 +82,7 @@ class Driver:
         yield from self._run_there(state, round, shards)
 
     def leave(self) -> None:
-        """Let the workers forget the run."""
+        """Make the workers drop the run."""
         self.recipe = self.seats = None
         with suppress(OSError, TimeoutError, CancelledError):
             self.client.run(leave_run, self.run, on_error="ignore")
@@ -131,7 +131,7 @@ class Driver:
                     yield from self.run_here(state, round, group)
                 except distributed.KilledWorker as error:
                     raise ChildProcessError(
-                        "workers died one after another, each with the same shard; have they enough memory?"
+                        "workers died one after another, each with the same shard; give them more memory."
                     ) from error
                 except CancelledError as error:
                     raise ConnectionError("the Dask cluster is gone; partial results are kept.") from error

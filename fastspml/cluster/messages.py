@@ -1,4 +1,4 @@
-"""What travels between the driver and its workers: the recipe of a fit, the start of a round, the sums of a shard."""
+"""Messages between the driver and its workers: the recipe of a fit, the start of a round, the sums of a shard."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class RoundStart(NamedTuple):
 
 
 class ShardResult(NamedTuple):
-    """What a shard gives."""
+    """The result of a shard."""
 
     change: Change  # from the totals that its round started from
     counters: np.ndarray

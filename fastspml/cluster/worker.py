@@ -33,7 +33,7 @@ def read_or_map(path: str) -> list[Network]:
 
 
 class Seat:
-    """A worker's place in a fit: the networks laid out, and the totals that the round at hand started from."""
+    """What a worker keeps of a fit: the networks, laid out, and the totals that the current round started from."""
 
     def __init__(self, recipe: Recipe) -> None:
         if recipe.package != package_digest():
@@ -86,10 +86,10 @@ SEATS_LOCK = threading.Lock()
 
 
 def seat_of(run: str, recipe: Recipe) -> Seat:
-    """Return the worker's place in a run, and make it if it is new."""
+    """Return the seat of this worker in a run; make it if it is new."""
     with SEATS_LOCK:
         seat = SEATS.pop(run, None) or Seat(recipe)
-        if run not in LEFT:  # as it may be while a task of it is still waiting
+        if run not in LEFT:  # a task of a run that is over may have been waiting
             SEATS[run] = seat
         while len(SEATS) > KEPT_RUNS:
             SEATS.pop(next(iter(SEATS)))

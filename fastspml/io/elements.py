@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy import sparse
 
 from fastspml import __version__
 from fastspml.io.reading import Reader
 from fastspml.io.writing import Writer, set_text
-from fastspml.network import Network
-from fastspml.sparse.csr import block_bounds, widths_of_bounds
+from fastspml.labels import check_labels
+from fastspml.sparse.csr import block_bounds, freeze, widths_of_bounds
 from fastspml.tokens import Tokenizer
 from fastspml.weighting import Weighting
 
@@ -34,7 +33,7 @@ def is_anndata(file: Reader) -> bool:
 
 
 def write_format(file: Writer, form: str) -> None:
-    """Write what a file holds, and who wrote it."""
+    """Write the format of a file, its version, and the version of fastspml."""
     set_text(file.root, "format", form)
     file.root.attrs["format_version"] = FORMAT_VERSION
     set_text(file.root, "fastspml_version", __version__)
@@ -73,7 +72,7 @@ def write_list(
 def read_list(file: Reader, parent: Any, name: str, read: Callable[[Reader, Any, str], T]) -> list[T]:
     """Read what `write_list` wrote."""
     group = file.group(parent, name)
-    numbers = file.members(group)
+    numbers = sorted(group)
     if numbers != numbered(len(numbers)):
         file.refuse(f"{name} of {file.name} are not numbered consecutively; the file is damaged.")
     return [read(file, group, number) for number in numbers]
@@ -118,10 +117,9 @@ def read_names(file: Reader, parent: Any, name: str) -> np.ndarray:
     if not isinstance(column, str):
         file.refuse(f"{name} of {file.name} does not say which of its columns holds the names; it is damaged.")
     names = _read_index(file, frame, column)
-    with file.checking(name):  # Network refuses duplicates
-        if name == "obs":
-            return Network(sparse.csr_array((len(names), 0)), nodes=names).nodes
-        return Network(sparse.csr_array((0, len(names))), vocabulary=names).vocabulary  # type: ignore[return-value]
+    what, noun = ("nodes", "node") if name == "obs" else ("vocabulary", "feature")
+    with file.checking(name):
+        return freeze(check_labels(names, len(names), what, noun))
 
 
 def _read_index(file: Reader, frame: Any, column: str) -> np.ndarray:

@@ -48,13 +48,14 @@ def write_metric(file: Writer, parent: Any, name: str, metric: Metric) -> None:
 def read_metric(file: Reader, parent: Any, name: str) -> Metric:
     """Read a metric of `write_metric`; refuse one whose parts do not fit together."""
     group = file.group(parent, name)
+    has_weight = file.find(group, "neighbour_weight") is not None
     context = {
         "vocabulary": read_if_there(file, group, "vocabulary", Reader.labels),
         "weighting": read_if_there(file, group, "weighting", read_weighting),
         "takes_counts": file.number(group, "takes_counts", kinds="b"),
         # Files of earlier versions have neither.
         "score": file.text(group, "score") if file.find(group, "score") is not None else "distance",
-        "neighbour_weight": read_if_there(file, group, "neighbour_weight", read_weight) or 0.0,
+        "neighbour_weight": file.number(group, "neighbour_weight", kinds="f") if has_weight else 0.0,
     }
     if file.find(group, "factors") is not None:
         with file.checking(name):
@@ -71,11 +72,6 @@ def read_metric(file: Reader, parent: Any, name: str) -> Metric:
     with file.checking(name):
         check_columns(columns, n_features)
         return FullMetric(block, columns, n_features, rest, **context)
-
-
-def read_weight(file: Reader, parent: Any, name: str) -> float:
-    """Read a number that a metric ranks candidates with."""
-    return file.number(parent, name, kinds="f")
 
 
 def read_factors(file: Reader, parent: Any, name: str) -> np.ndarray:

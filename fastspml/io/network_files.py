@@ -43,7 +43,7 @@ from fastspml.io.elements import (
 )
 from fastspml.io.limits import ROW_BYTES, conversion_bytes, csr_bytes
 from fastspml.io.reading import Reader, reading
-from fastspml.io.writing import Writer, writing
+from fastspml.io.writing import Writer, encode, writing
 from fastspml.network import Network, as_networks
 from fastspml.sparse.csr import check_csr, csr_from_parts, freeze_csr
 
@@ -55,10 +55,7 @@ NO_NETWORK = Network(np.zeros((0, 0)))
 
 
 def write_networks(
-    path: str | os.PathLike[str],
-    networks: Network | Iterable[Network],
-    overwrite: bool = False,
-    compress: bool = False,
+    path: str | os.PathLike[str], networks: Network | Iterable[Network], overwrite: bool = False, compress: bool = False
 ) -> None:
     """Write networks to an HDF5 file, atomically: if that fails, an existing file is unchanged.
 
@@ -144,10 +141,7 @@ def read_networks(path: str | os.PathLike[str], mapped: bool = False, verify: bo
 
 
 def write_h5ad(
-    path: str | os.PathLike[str],
-    networks: Network | Iterable[Network],
-    overwrite: bool = False,
-    compress: bool = False,
+    path: str | os.PathLike[str], networks: Network | Iterable[Network], overwrite: bool = False, compress: bool = False
 ) -> None:
     """Write networks over the same nodes as one .h5ad file of AnnData: features in X, the links of each in obsp.
 
@@ -178,7 +172,7 @@ def write_h5ad(
         called = ", ".join(map(repr, names))
         raise ValueError(f"tasks called {called} cannot be told apart in an .h5ad file; give them other names.")
     with writing(path, overwrite, compress) as file:
-        file.encode(file.root, "anndata")
+        encode(file.root, "anndata")
         write_csr(file, file.root, "X", first.features)
         for part, labels, size in (("obs", first.nodes, first.n_nodes), ("var", first.vocabulary, first.n_features)):
             write_names(file, file.root, part, np.arange(size).astype(str) if labels is None else labels.astype(str))
@@ -187,8 +181,7 @@ def write_h5ad(
         links = file.group(file.root, "obsp")
         for network in networks:
             write_csr(file, links, network.name, network.adjacency)
-        for network in networks:
-            file.check_n_features(repr(network.name), network.n_features)
+        file.check_n_features(repr(first.name), first.n_features)
 
 
 def file_kind(path: str | os.PathLike[str]) -> str:
@@ -244,7 +237,7 @@ def _read_network(file: Reader, parent: Any, name: str) -> Network:
 def _read_anndata(file: Reader, name: str) -> list[Network]:
     """Read a file that AnnData wrote, one network for each matrix of links."""
     network = _read_nodes(file, file.root)
-    keys = file.members(file.group(file.root, "obsp")) if file.find(file.root, "obsp") is not None else []
+    keys = sorted(file.group(file.root, "obsp")) if file.find(file.root, "obsp") is not None else []
     if not keys:
         no_links = Network(sparse.csr_array((network.n_nodes, 0))).adjacency
         return [network.replace(adjacency=no_links, name=name)]

@@ -163,10 +163,6 @@ class Reader:
             self.refuse(f"{_place(parent, path)} of {self.name} must be a group, but is an array; the file is damaged.")
         return node
 
-    def members(self, group: h5py.Group) -> list[str]:
-        """Return the names of all members, sorted."""
-        return sorted(group)
-
     def attribute(self, node: Any, name: str) -> Any:
         """Return a text, an integer or a tuple of integers; None if there is no such attribute."""
         if name in node.attrs and _is_long_text(node.attrs.get_id(name)):

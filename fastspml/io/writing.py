@@ -117,7 +117,7 @@ def _empty_file() -> bytes:
 
 
 def _reserve(descriptor: int, start: int, end: int) -> None:
-    """Make the file system allocate the bytes from start to end, which nobody has written yet."""
+    """Make the file system allocate the bytes from start to end, which have not been written yet."""
     if hasattr(os, "posix_fallocate"):
         try:
             os.posix_fallocate(descriptor, start, end - start)
@@ -205,11 +205,7 @@ class Writer:
     def group(self, parent: h5py.Group, name: str, encoding: str = "dict") -> h5py.Group:
         """Create a group."""
         self._reserve(0)
-        return _encoded(parent.create_group(name), encoding)
-
-    def encode(self, group: h5py.Group, encoding: str) -> None:
-        """Declare the AnnData encoding of a group."""
-        _encoded(group, encoding)
+        return encode(parent.create_group(name), encoding)
 
     def array(self, parent: h5py.Group, name: str, values: Any) -> None:
         """Write an array of numbers, or a single number."""
@@ -250,14 +246,15 @@ class Writer:
         compression = {"compression": "gzip", "shuffle": True} if self._compress and values.ndim and values.size else {}
         dataset = parent.create_dataset(name, data=values, **compression)
         set_text(dataset, "checksum", checksum)
-        _encoded(dataset, encoding)
+        encode(dataset, encoding)
 
     def _reserve(self, n_bytes: int) -> None:
         """Reserve bytes on the disk for an array that is to be added; compressed, it takes no more either."""
         self._reservation.extend(self.n_bytes + n_bytes + ALIGNMENT_BYTES)
 
 
-def _encoded(node: Any, encoding: str) -> Any:
+def encode(node: Any, encoding: str) -> Any:
+    """Declare the AnnData encoding of a group or dataset, and return it."""
     node.attrs["encoding-type"] = encoding
     node.attrs["encoding-version"] = ENCODING_VERSIONS[encoding]
     return node

@@ -32,7 +32,7 @@ class Queries(NamedTuple):
     nodes: np.ndarray  # uint64 (queries,)
     table: np.ndarray  # (features + rank, queries), in a column what a query multiplies with: 2 Mx, or 2 w x and 2 e_x
     shift: float  # what scores are rounded by, see `ties.round_score`
-    scores: np.ndarray  # (queries,): of the row at hand
+    scores: np.ndarray  # (queries,): of the current row
     next_links: np.ndarray  # uint64 (queries,): position of a query's first neighbour that is not below the block
 
 
@@ -74,7 +74,7 @@ def score_links(block, queries, starts, positives):
 
 @kernel
 def count_negatives(block, first, queries, links, counts):
-    """Count the non-links among a block of nodes, first and on, against the sorted positives of every query, in place.
+    """Count the non-links in a block, which starts at node `first`, against the positives of every query, in place.
 
     links is a `scoring.Positives`.
     """

@@ -159,7 +159,7 @@ def first_above(values, n, value):
 def link_quality(scores, nodes, links, k, quality):
     """Fill quality (queries, 6) with the measures of `score_from_counts` for each node, in place.
 
-    Row q of scores belongs to nodes[q], and is spoilt; links is a `Positives`, and other candidates are the negatives.
+    Row q of scores belongs to nodes[q] and is overwritten; links is a `Positives`, other candidates are the negatives.
     Negatives are counted against the sorted positives, so no row is ever sorted whole.
     """
     is_candidate = links.is_candidate
@@ -226,7 +226,7 @@ def count_by_searching(row, positives, n_nearer, n_tied):
             place = first_above(positives, n_positive, value)
             n_passing[place] += 1
             n_equal[place] += place > 0 and positives[place - 1] == value
-    n_before = 0  # values smaller than the group of tied positives at hand; all of a group are reached at once
+    n_before = 0  # values smaller than the current group of tied positives; all of a group are reached at once
     end = 0
     while end < n_positive:
         start = end

@@ -2,7 +2,7 @@
 
 The score of a node y for a query x is norm(y) - 2 sum of w x y over the features of both; under a factored metric it is
 also less 2 e_x . e_y, the product of their embeddings. The k smallest are wanted. Where nodes are ranked by similarity,
-norm(y) is left out, that is zero. Features are told apart beforehand into common ones, which occur in many nodes but
+norm(y) is left out, that is zero. Features are divided beforehand into common ones, which occur in many nodes but
 hold little of their norms, and rare ones; where a weight is negative, all are rare. `find_by_bounds` has three steps:
 
 1. Every node gets a bound that its score cannot be below, in float32: its embedding and the rare features of x are
@@ -43,7 +43,7 @@ SMALLEST_SIZE, LARGEST_SIZE = 1e-30, 1e30
 # Nodes, and the share of nodes (1 in n), that may be scored one by one; beyond that a search through all is cheaper.
 FEW_NODES, NODES_PER_SCORED = 64, 32
 
-# Queries that may be hard before it is asked whether most are.
+# Hard queries after which it is tested whether most queries are hard.
 TRIED_FIRST = 16
 
 # Queries whose products of embeddings are made together, so that a block of nodes is read once for all of them; fewer

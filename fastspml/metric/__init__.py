@@ -1,8 +1,8 @@
-"""Metric: a learned distance between nodes, apart from its learner; diagonal, full or factored."""
+"""Metric: a learned distance between nodes; diagonal, full or factored."""
 
-from fastspml.metric.base import Metric
+from fastspml.metric.base import Metric, check_score
 from fastspml.metric.diagonal_metric import DiagonalMetric
 from fastspml.metric.factored_metric import FactoredMetric
 from fastspml.metric.full_metric import FullMetric, project_psd
 
-__all__ = ["DiagonalMetric", "FactoredMetric", "FullMetric", "Metric", "project_psd"]
+__all__ = ["DiagonalMetric", "FactoredMetric", "FullMetric", "Metric", "check_score", "project_psd"]

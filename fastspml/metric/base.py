@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import check_not_negative, float_array, is_whole, quoted
+from fastspml.checks import check_integer, check_not_negative, float_array, quoted
 from fastspml.metric.explanations import Explained, difference_of
 from fastspml.network import Network
 from fastspml.sparse.csr import canonical_rows
@@ -26,9 +26,6 @@ CANCELLATION = 1e-5
 # Rows that are multiplied with a full metric at once; bounds the memory of the dense product.
 BLOCK_ROWS = 1024
 
-# Scores that candidates can be ranked by.
-SCORES = ("distance", "similarity")
-
 
 class Metric(Explained):
     """A squared Mahalanobis distance d(x, y) = (x - y)' M (x - y) between sparse feature vectors.
@@ -42,6 +39,8 @@ class Metric(Explained):
         Structure of M.
     n_features : int
         Number of features, the order of M.
+    weights : ndarray, shape (n_features,)
+        w of a diagonal or factored metric, M = diag(w) or diag(w) + F F'. A full metric has ``matrix`` instead.
     vocabulary : ndarray of str, or None
         Names of the features.
     weighting : Weighting or None
@@ -66,6 +65,7 @@ class Metric(Explained):
     """
 
     form: str
+    weights: np.ndarray
 
     def __init__(
         self,
@@ -80,8 +80,7 @@ class Metric(Explained):
             raise ValueError(f"vocabulary names {len(vocabulary)} features, but the metric has {n_features}.")
         if takes_counts and weighting is None:
             raise ValueError("a metric that takes counts needs the weighting to apply to them.")
-        if score not in SCORES:
-            raise ValueError(f"score must be 'distance' or 'similarity', got {quoted(score)}.")
+        check_score(score)
         check_not_negative("neighbour_weight", neighbour_weight)
         self.n_features = n_features
         self.vocabulary = None if vocabulary is None else np.asarray(vocabulary)
@@ -170,8 +169,7 @@ class Metric(Explained):
         >>> fs.Metric.identity(2).distance([0, 0], [3, 4])
         25.0
         """
-        if not is_whole(n_features) or n_features < 0:
-            raise ValueError(f"n_features must be an integer from 0, got {quoted(n_features)}.")
+        check_integer("n_features", n_features, 0)
         return Metric.diagonal(np.ones(n_features), **context)
 
     @property
@@ -202,22 +200,9 @@ class Metric(Explained):
 
     # ---- defined by each form ----
 
-    @property
-    @abstractmethod
-    def diagonal_entries(self) -> np.ndarray:
-        """The diagonal of M, shape (n_features,)."""
-
-    @abstractmethod
-    def product(self, rows: sparse.csr_array) -> Any:
-        """Return rows @ M for weighted rows, sparse if M is diagonal and dense otherwise, shape (n, n_features)."""
-
     @abstractmethod
     def sqnorms(self, rows: sparse.csr_array) -> np.ndarray:
         """Return x'Mx of each weighted row, shape (n,)."""
-
-    @abstractmethod
-    def submatrix(self, features: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return the entries M_fg of all features f and others g, shape (len(features), len(others))."""
 
     @abstractmethod
     def sqnorm_from(self, prior: float) -> float:
@@ -228,9 +213,9 @@ class Metric(Explained):
         """Return a positive semidefinite metric: the nearest one, unless the metric is factored."""
 
     @property
-    @abstractmethod
     def is_psd(self) -> bool:
-        """Whether no distance can be negative."""
+        """Whether no weight is negative, so that no distance is; of a full metric, no eigenvalue."""
+        return bool((self.weights >= 0.0).all())
 
     def add_to(self, matrix: np.ndarray) -> None:
         """Add M to a dense matrix, shape (n_features, n_features), in place."""
@@ -252,7 +237,7 @@ class Metric(Explained):
         data : Network, sparse or dense rows, one row, or a list of blocks
             A Network with another weighting than the metric's is refused.
         what : str, default "rows"
-            How error messages call `data`.
+            Name of `data` in error messages.
 
         Returns
         -------
@@ -394,6 +379,12 @@ class Metric(Explained):
                 "create both with the same score and neighbour_weight."
             )
         return self._plus(other)
+
+
+def check_score(score: str) -> None:
+    """Refuse a score that candidates cannot be ranked by."""
+    if score not in ("distance", "similarity"):
+        raise ValueError(f"score must be 'distance' or 'similarity', got {quoted(score)}.")
 
 
 def score_suffix(metric: Metric) -> str:

@@ -44,10 +44,6 @@ class DiagonalMetric(Metric):
     def project(self) -> DiagonalMetric:
         return DiagonalMetric(np.maximum(self.weights, 0.0), **self.context)
 
-    @property
-    def is_psd(self) -> bool:
-        return bool((self.weights >= 0.0).all())
-
     def _transform(self, rows: sparse.csr_array) -> sparse.csr_array:
         return scaled_rows(rows, self.weights)
 

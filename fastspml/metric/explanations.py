@@ -15,7 +15,7 @@ SHOWN_FEATURES = 10  # in notebooks
 
 
 class Explained(ABC):
-    """What a metric can tell about itself; `Metric` has all of it."""
+    """The methods of `Metric` that explain it; each form defines the abstract ones."""
 
     vocabulary: np.ndarray | None
 
@@ -30,11 +30,11 @@ class Explained(ABC):
 
     @abstractmethod
     def product(self, rows: sparse.csr_array) -> Any:
-        """Return rows @ M for weighted rows."""
+        """Return rows @ M for weighted rows, sparse if M is diagonal and dense otherwise, shape (n, n_features)."""
 
     @abstractmethod
     def submatrix(self, features: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return the entries M_fg of all features f and others g."""
+        """Return the entries M_fg of all features f and others g, shape (len(features), len(others))."""
 
     def _repr_html_(self) -> str:
         """Return the features with the largest weights as a table for notebooks."""
@@ -129,10 +129,7 @@ class Explained(ABC):
         """
         if k is not None:
             check_positive_integer("k", k, " or None")
-        return self.explain_row_pairs(self._one_row(x, "x"), self._one_row(y, "y"), k)
-
-    def explain_row_pairs(self, x: sparse.csr_array, y: sparse.csr_array, k: int | None = 20) -> np.recarray:
-        """Return `explain_pairs` of two weighted rows."""
+        x, y = self._one_row(x, "x"), self._one_row(y, "y")
         names_x, names_y, shared = self.largest_pairs(x.indices, x.data, y.indices, y.data, k)
         return make_records(feature_x=names_x, feature_y=names_y, shared=shared)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import check_positive_integer, quoted
+from fastspml.checks import check_positive_integer, is_whole, quoted
 from fastspml.kernels import embedding
 from fastspml.metric.base import Metric, score_suffix
 from fastspml.metric.diagonal_metric import (
@@ -105,11 +105,6 @@ class FactoredMetric(Metric):
         """Return the metric with negative weights set to zero; it is positive semidefinite."""
         return FactoredMetric(np.maximum(self.weights, 0.0), self.factors, **self.context)
 
-    @property
-    def is_psd(self) -> bool:
-        """Whether no weight is negative; then no distance is negative."""
-        return bool((self.weights >= 0.0).all())
-
     def similar_features(self, feature: str | int, k: int = 10) -> np.recarray:
         """Return the k features most similar to the given one.
 
@@ -147,7 +142,7 @@ class FactoredMetric(Metric):
             if feature not in names:
                 raise ValueError(self._unknown_feature(feature))
             return names.index(feature)
-        if isinstance(feature, bool) or not isinstance(feature, (int, np.integer)):
+        if not is_whole(feature):
             raise TypeError(f"feature must be a name or a position, got {type(feature).__name__}.")
         if not 0 <= feature < self.n_features:
             raise ValueError(f"feature must be a position from 0 to {self.n_features - 1}, got {feature}.")

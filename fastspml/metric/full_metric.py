@@ -46,9 +46,7 @@ class FullMetric(Metric):
 
     @cached_property
     def _is_outside(self) -> np.ndarray:
-        outside = np.ones(self.n_features, dtype=bool)
-        outside[self.columns] = False
-        return outside
+        return self._place < 0
 
     def product(self, rows: sparse.csr_array) -> np.ndarray:
         product = np.zeros(rows.shape)

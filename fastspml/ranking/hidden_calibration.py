@@ -1,7 +1,8 @@
-"""How far probabilities can be trusted: predicted against found links of nodes that a model was not trained on."""
+"""Reliability of probabilities: predicted against observed links of nodes that a model was not trained on."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,13 +64,21 @@ def hidden_calibration(model: Any, networks: list[Network]) -> list[HiddenCalibr
     ]
 
 
-def _of_task(metric: Metric, network: Network, nodes: np.ndarray, calibration: Calibration) -> HiddenCalibration:
+def predicted_scores(metric: Metric, network: Network, nodes: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield blocks of nodes, and the scores of all candidates for them as `predict_links` would show them.
+
+    These are similarities, or minus squared distances, from what is known without the links of the nodes.
+    """
     scorer = NodeScores(metric, network, known=KnownLinks(network.adjacency).without(nodes))
     lengths = np.zeros(network.n_nodes) if metric.ranks_by_similarity else metric.sqnorms(metric.rows(network))
+    for block in blocks(nodes, network.n_nodes):
+        yield block, -scorer.node_scores(block) - lengths[block][:, None]
+
+
+def _of_task(metric: Metric, network: Network, nodes: np.ndarray, calibration: Calibration) -> HiddenCalibration:
     sums = np.zeros((len(BINS) + 1, 3))  # of probabilities, links and pairs
     expected, found = np.zeros(0), np.zeros(0)
-    for block in blocks(nodes, network.n_nodes):
-        scores = -scorer.node_scores(block) - lengths[block][:, None]
+    for block, scores in predicted_scores(metric, network, nodes):
         probabilities = calibration.probability(scores)
         is_link = network.adjacency[block].toarray().astype(bool)
         is_other = np.ones(probabilities.shape, dtype=bool)

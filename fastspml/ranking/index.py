@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import check_number, is_whole, quoted
+from fastspml.labels import check_labels
 from fastspml.metric import Metric
 from fastspml.network import Network, as_networks
 from fastspml.ranking.known_links import KnownLinks
@@ -18,7 +19,7 @@ from fastspml.ranking.measures import blank_rows, check_network, known_features,
 from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import NodeScores
 from fastspml.ranking.segments import Segments
-from fastspml.sparse.csr import csr_from_parts, freeze_csr, index_dtype
+from fastspml.sparse.csr import csr_from_parts, freeze, freeze_csr, index_dtype
 from fastspml.sparse.mapped import take_rows
 
 N_NEAREST_OF_TASK = 5  # nodes whose similarity tells how well a new node fits a task
@@ -266,7 +267,7 @@ def _with_names(names: NodeNames, added: Any, n_added: int) -> NodeNames:
                 "the nodes of the index have no names, so new ones cannot have any; pass rows without nodes=."
             )
         return names.plus(np.arange(n_added))
-    labels = Network(sparse.csr_array((n_added, 0)), nodes=added).nodes  # refuses names that are not distinct
+    labels = freeze(check_labels(added, n_added, "nodes", "node"))
     if not len(names):
         return NodeNames(labels, True)
     if (labels.dtype.kind in "iu") != names.are_numbers:

@@ -21,7 +21,7 @@ from fastspml.sparse.mapped import take_rows
 
 
 def metric_of(model: Any, task: Network | int | str = 0, caller: str = "this function") -> Metric:
-    """Return the metric that a model has for a task; a Metric is its own.
+    """Return the metric that a model has for a task; a Metric is returned unchanged.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def metric_of(model: Any, task: Network | int | str = 0, caller: str = "this fun
     task : Network, int or str, default 0
         A task, given by its network, its position or its name.
     caller : str
-        Who needs the metric, for the error message.
+        Name of the calling function, for the error message.
     """
     if isinstance(model, Metric):
         return model
@@ -187,11 +187,12 @@ class HiddenLinks:
     def quality(self, scorer: Metric | Scorer | Any, k: int = 10, n_threads: int = 1) -> LinkQuality:
         """Rank all candidates for each of the nodes, and compare with the links of the node."""
         check_positive_integer("k", k)
-        if isinstance(scorer, type) or not (isinstance(scorer, Metric) or _has_metric(scorer) or _has_scores(scorer)):
+        has_metric = isinstance(scorer, Metric) or hasattr(scorer, "metric_for")
+        if isinstance(scorer, type) or not (has_metric or hasattr(scorer, "scores")):
             raise TypeError(
                 f"scorer must be a Metric, a fitted model or have a method scores; got {type_name(scorer)}."
             )
-        metric = metric_of(scorer, self.network) if isinstance(scorer, Metric) or _has_metric(scorer) else None
+        metric = metric_of(scorer, self.network) if has_metric else None
 
         def rank(is_candidate: np.ndarray) -> LinkQuality:
             if metric is not None:
@@ -282,14 +283,6 @@ def warn_of_blank(is_blank: np.ndarray, stacklevel: int = 3) -> None:
             "for any such node and say nothing about it.",
             stacklevel=stacklevel,
         )
-
-
-def _has_metric(scorer: Any) -> bool:
-    return hasattr(scorer, "metric_for")
-
-
-def _has_scores(scorer: Any) -> bool:
-    return hasattr(scorer, "scores")
 
 
 def _mask(network: Network, nodes: Any) -> np.ndarray:

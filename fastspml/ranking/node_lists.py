@@ -82,7 +82,7 @@ class NodeNames:
         nodes : sequence of str, sequence of int, bool array of shape (n_nodes,), or one str or int
             Strings are names, integers are positions, and booleans are a mask.
         what : str
-            How error messages call `nodes`.
+            Name of `nodes` in error messages.
         """
         array = np.atleast_1d(np.asarray(list(nodes) if isinstance(nodes, (set, frozenset)) else nodes))
         if array.size == 0:

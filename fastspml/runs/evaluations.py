@@ -1,6 +1,6 @@
 """Evaluations of a model in training: its objective and the AUC of hidden nodes, on samples of bounded size.
 
-The cost of an evaluation does not depend on the size of the networks. It chooses nothing and is only recorded.
+The cost of an evaluation does not depend on the size of the networks. Results are recorded; training does not use them.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.kernels import draws
 from fastspml.network import Network
 from fastspml.ranking.measures import HiddenLinks
 from fastspml.training.estimator import Estimator
-from fastspml.training.layout import stack
+from fastspml.training.objective import sample_triplets
 
 N_TRIPLETS = 2_000  # per task, for the objective
 MOST_FEATURES = 500  # of a full metric that is evaluated during training; projecting a larger one may take minutes
@@ -91,10 +90,7 @@ def _or_none(value: float) -> float | None:
 
 def _drawn_rows(network: Network, seed: int) -> list[Any]:
     """Return the features of the nodes i, j and l of drawn triplets."""
-    drawn = np.empty((N_TRIPLETS, 4), dtype=np.int64)
-    stacked = stack([network], pooled=True, with_rows=False)
-    draws.sample_triplets(stacked, np.uint64(0), np.uint64(seed), np.uint64(0), drawn)  # training starts at 1
-    return [network.features[nodes] for nodes in drawn[:, 1:].T]
+    return [network.features[nodes] for nodes in sample_triplets([network], seed, N_TRIPLETS)[:, 1:].T]
 
 
 def _hidden_sample(network: Network, hidden: np.ndarray, n_nodes: int, seed: int) -> HiddenLinks:

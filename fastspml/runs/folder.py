@@ -28,7 +28,7 @@ from fastspml.runs import lock
 from fastspml.runs.config import as_toml, differing_keys, read_run_config, resolve
 
 LOG = "log.jsonl"
-PARTIAL = ".fastspml-*.partial"  # files that a killed writer leaves behind, here and in the store
+PARTIAL = ".fastspml-*.partial"  # files that a killed writer leaves behind: `write_whole`, or `io.writing`
 
 
 class Lines:

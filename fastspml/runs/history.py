@@ -21,7 +21,7 @@ def read_history(folder: str | Path) -> list[dict[str, Any]]:
     """
     lines = []
     for line in Lines(Path(folder) / FILE).read():
-        if not is_whole(line):
+        if not is_complete(line):
             continue
         kept = {OLD_NAMES.get(name, name): value for name, value in line.items()}
         for name in ("objective", "auc", "violated_share"):
@@ -31,7 +31,7 @@ def read_history(folder: str | Path) -> list[dict[str, Any]]:
     return lines
 
 
-def is_whole(line: Mapping[str, Any]) -> bool:
+def is_complete(line: Mapping[str, Any]) -> bool:
     """Return whether a line has an iteration and a time."""
     iteration = line.get("iteration")
     return _is_number(iteration) and isinstance(iteration, int) and iteration >= 0 and _is_number(line.get("elapsed_s"))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fastspml.checks import quoted
+from fastspml.checks import check_integer, check_not_negative, quoted
 
 if TYPE_CHECKING:
     from fastspml.training.estimator import Estimator
@@ -62,17 +63,8 @@ def _switch(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be true or false, got {quoted(value)}.")
 
 
-def _number_from_zero(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-        raise ValueError(f"{name} must be a number from 0, got {quoted(value)}.")
-
-
 def _integer_from(least: int) -> Callable[[str, Any], None]:
-    def check(name: str, value: Any) -> None:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(f"{name} must be an integer from {least}, got {quoted(value)}.")
-
-    return check
+    return partial(check_integer, least=least)
 
 
 def _recipe(name: str, value: Any) -> None:
@@ -105,7 +97,7 @@ class RunKeys:
     test_size: float = _key(0.2, "share of the nodes to hide, for fastspml evaluate; 0 trains on all", _later)
     split_seed: int = _key(0, "seed of the choice of hidden nodes", _later)
     checkpoint_minutes: float = _key(
-        5.0, "minutes between checkpoints, which take at most 2% of the time; 0: none by time", _number_from_zero, True
+        5.0, "minutes between checkpoints, which take at most 2% of the time; 0: none by time", check_not_negative, True
     )
     checkpoint_iters: int = _key(0, "iterations between checkpoints; 0: none by iterations", _integer_from(0), True)
     keep_checkpoints: int = _key(2, "number of checkpoints to keep", _integer_from(1), True)

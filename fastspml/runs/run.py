@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from fastspml.runs.checkpoints import Cadence, Checkpoints
 from fastspml.runs.config import new_model
 from fastspml.runs.evaluations import Evaluations, is_quick
 from fastspml.runs.folder import RunFolder, first_start, locked_run, now, versions
-from fastspml.runs.history import is_whole, read_history
+from fastspml.runs.history import is_complete, read_history
 from fastspml.runs.keys import model_keys
 from fastspml.runs.opening import check_networks, name_digests, split
 from fastspml.runs.signals import noted_signals
@@ -160,7 +160,7 @@ class _Session:
             model.set_params(n_threads=self.config["n_threads"])
             self.last_work, self.last_saved = dict(model.state_.work), iteration
         if not self.run.is_new:
-            self.run.history.keep(lambda line: is_whole(line) and line["iteration"] <= iteration)
+            self.run.history.keep(lambda line: is_complete(line) and line["iteration"] <= iteration)
             self.before_s = max((line["elapsed_s"] for line in read_history(self.run.path)), default=0.0)
         return model
 
@@ -210,9 +210,7 @@ class _Session:
     def _stop_if_signalled(self) -> None:
         """Stop before training if a signal arrived while files were loaded."""
         if self.caught:
-            message = f"stopped by {self.caught[0]} before training; rerun the same command to resume."
-            self._log("stopped", message, signal=self.caught[0])
-            raise Stopped(message)
+            self._stop("before training")
 
     def _between_chunks(self, record: Progress) -> None:
         """Show, evaluate, record and save what is due; stop here if a signal arrived."""
@@ -225,7 +223,8 @@ class _Session:
             if record.iteration > self.last_saved:
                 self._write_line(record, evaluates=False)
                 self._save(record.iteration)
-            self._stop(record)
+            where = f"after iteration {record.iteration:,} of {record.n_iters:,}"
+            self._stop(where, iteration=record.iteration, **self._costs())
         if len(record.violations) == 0:  # called while waiting for a shard: no iteration since the last call
             return
         interval_s = min(MOST_LINE_S, max(LEAST_LINE_S, LINE_AFTER_SHARE * (self.before_s + record.elapsed_s)))
@@ -266,12 +265,10 @@ class _Session:
         self.last_saved = iteration
         self._log("checkpoint", iteration=iteration, **self._costs())
 
-    def _stop(self, record: Progress) -> None:
+    def _stop(self, where: str, **values: Any) -> NoReturn:
         """Leave training by an exception; returning True would compute metrics first, which can take long."""
-        iteration, signal = record.iteration, self.caught[0]
-        where = f"after iteration {iteration:,} of {record.n_iters:,}"
-        message = f"stopped by {signal} {where}; rerun the same command to resume."
-        self._log("stopped", message, iteration=iteration, signal=signal, **self._costs())
+        message = f"stopped by {self.caught[0]} {where}; rerun the same command to resume."
+        self._log("stopped", message, signal=self.caught[0], **values)
         raise Stopped(message)
 
     def note_failure(self, error: BaseException) -> None:

@@ -10,9 +10,8 @@ from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
-_active: list[
-    list[str]
-] = []  # the list of signals that is being filled, if any, so that the command line can start early
+# The list of signals that is being filled, if any: the command line starts it before `train` does.
+_active: list[list[str]] = []
 
 
 @contextmanager

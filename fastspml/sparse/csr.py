@@ -42,11 +42,16 @@ class _MixedCSR(sparse.csr_array):
 
 
 def csr_from_parts(
-    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int], is_canonical: bool = False
 ) -> sparse.csr_array:
-    """Build a CSR array on these arrays, uncopied; SciPy's constructor would widen the indices to the indptr's type."""
+    """Build a CSR array on these arrays, uncopied; SciPy's constructor would widen the indices to the indptr's type.
+
+    With `is_canonical`, SciPy does not test whether rows are sorted and free of duplicates.
+    """
     matrix = _MixedCSR(shape, dtype=data.dtype)
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
+    if is_canonical:
+        matrix.has_sorted_indices = matrix.has_canonical_format = True
     return matrix
 
 
@@ -174,7 +179,7 @@ def _own_csr(matrix: Any, what: str) -> sparse.csr_array:
 
 
 def _as_array(values: Any, what: str) -> np.ndarray:
-    """Return anything dense as an ndarray; refuse masked values, of which NumPy would use what is below the mask."""
+    """Return anything dense as an ndarray; refuse masked values, whose masks NumPy would ignore."""
     if np.ma.is_masked(values):
         raise ValueError(f"{what} has masked values; replace them, for example by zeros with {what}.filled(0).")
     return np.asarray(values)
@@ -248,14 +253,13 @@ def freeze_csr(matrix: sparse.csr_array) -> sparse.csr_array:
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
     n_stored = int(matrix.indptr[-1])
-    frozen = csr_from_parts(
+    return csr_from_parts(
         freeze(matrix.data[:n_stored]),
         freeze(matrix.indices[:n_stored].astype(index_dtype(matrix.shape[1]), copy=False)),
         freeze(matrix.indptr.astype(np.int64, copy=False)),
         matrix.shape,
+        is_canonical=True,
     )
-    frozen.has_sorted_indices = frozen.has_canonical_format = True
-    return frozen
 
 
 def freeze(array: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,8 @@ class FileMap(np.memmap):
 
         A file that was replaced by another one (renamed) is unchanged: the mapping keeps the old one.
         """
-        if self._source is not None and not self._source.is_unchanged:
+        source = self._source
+        if source is not None and not is_same_content(os.fstat(source.descriptor), source.status):
             name = printable(Path(str(self.filename)).name)
             raise ValueError(f"{name} was changed after it was mapped; read it again, and do not change it meanwhile.")
 
@@ -65,10 +66,6 @@ class _Source:
     def __del__(self) -> None:
         if hasattr(self, "descriptor"):
             os.close(self.descriptor)
-
-    @property
-    def is_unchanged(self) -> bool:
-        return is_same_content(os.fstat(self.descriptor), self.status)
 
 
 def is_same_content(status: os.stat_result, other: os.stat_result) -> bool:
@@ -141,14 +138,8 @@ def row_ranges(indptr: np.ndarray) -> Iterator[tuple[int, int]]:
 def rows_between(matrix: sparse.csr_array, first: int, last: int) -> sparse.csr_array:
     """Return rows first..last-1 of a canonical matrix as views; SciPy would copy all indices of the matrix."""
     start, end = int(matrix.indptr[first]), int(matrix.indptr[last])
-    rows = csr_from_parts(
-        matrix.data[start:end],
-        matrix.indices[start:end],
-        matrix.indptr[first : last + 1] - start,
-        (last - first, matrix.shape[1]),
-    )
-    rows.has_sorted_indices = rows.has_canonical_format = True
-    return rows
+    indptr, shape = matrix.indptr[first : last + 1] - start, (last - first, matrix.shape[1])
+    return csr_from_parts(matrix.data[start:end], matrix.indices[start:end], indptr, shape, is_canonical=True)
 
 
 def take_rows(matrix: sparse.csr_array, rows: np.ndarray) -> sparse.csr_array:
@@ -157,9 +148,8 @@ def take_rows(matrix: sparse.csr_array, rows: np.ndarray) -> sparse.csr_array:
     lengths = matrix.indptr[rows + 1] - starts
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     entries = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
-    taken = csr_from_parts(matrix.data[entries], matrix.indices[entries], indptr, (len(rows), matrix.shape[1]))
-    taken.has_sorted_indices = taken.has_canonical_format = True
-    return taken
+    shape = (len(rows), matrix.shape[1])
+    return csr_from_parts(matrix.data[entries], matrix.indices[entries], indptr, shape, is_canonical=True)
 
 
 def spill_rows(
@@ -176,16 +166,19 @@ def spill_rows(
         data[entry : entry + size], indices[entry : entry + size] = block.data, block.indices
         indptr[row + 1 : row + 1 + block.shape[0]] = block.indptr[1:] + entry
         row, entry = row + block.shape[0], entry + size
-    spilled = csr_from_parts(freeze(data[:entry]), freeze(indices[:entry]), freeze(indptr), (n_rows, n_columns))
-    spilled.has_sorted_indices = spilled.has_canonical_format = True
-    return spilled
+    parts = freeze(data[:entry]), freeze(indices[:entry]), freeze(indptr)
+    return csr_from_parts(*parts, (n_rows, n_columns), is_canonical=True)
 
 
-def subset_rows(matrix: sparse.csr_array, rows: np.ndarray) -> sparse.csr_array:
-    """Return the given rows of a mapped matrix, on disk."""
+def subset_rows(
+    matrix: sparse.csr_array,
+    rows: np.ndarray,
+    convert: Callable[[sparse.csr_array], sparse.csr_array] = lambda block: block,
+) -> sparse.csr_array:
+    """Return the given rows of a mapped matrix, on disk, block by block after `convert`."""
     check_unchanged(matrix.indptr)
     indptr = np.concatenate([[0], np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows])])
-    blocks = (take_rows(matrix, rows[first:last]) for first, last in row_ranges(indptr))
+    blocks = (convert(take_rows(matrix, rows[first:last])) for first, last in row_ranges(indptr))
     return spill_rows(matrix, blocks, len(rows), int(indptr[-1]))
 
 
@@ -198,18 +191,14 @@ def subset_links(adjacency: sparse.csr_array, nodes: np.ndarray) -> sparse.csr_a
 
 def renumbered(matrix: sparse.csr_array, rows: np.ndarray, place: np.ndarray, n_columns: int) -> sparse.csr_array:
     """Return the given rows of a mapped matrix, on disk, with column c moved to place[c], or dropped if that is -1."""
-    check_unchanged(matrix.indptr)
-    indptr = np.concatenate([[0], np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows])])
 
-    def blocks() -> Iterator[sparse.csr_array]:
-        for first, last in row_ranges(indptr):
-            block = take_rows(matrix, rows[first:last])
-            columns = place[block.indices]
-            is_kept = columns >= 0
-            ends = np.concatenate([[0], np.cumsum(is_kept)])[block.indptr]
-            yield freeze_csr(csr_from_parts(block.data[is_kept], columns[is_kept], ends, (last - first, n_columns)))
+    def move(block: sparse.csr_array) -> sparse.csr_array:
+        columns = place[block.indices]
+        is_kept = columns >= 0
+        ends = np.concatenate([[0], np.cumsum(is_kept)])[block.indptr]
+        return freeze_csr(csr_from_parts(block.data[is_kept], columns[is_kept], ends, (block.shape[0], n_columns)))
 
-    return spill_rows(matrix, blocks(), len(rows), int(indptr[-1]))
+    return subset_rows(matrix, rows, move)
 
 
 def both_ways(adjacency: sparse.csr_array) -> sparse.csr_array:

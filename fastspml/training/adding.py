@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from fastspml.training.state import ProgressCall, State, make_sums, new_state
 if TYPE_CHECKING:
     from fastspml.training.mtspml import MTSPML
 
-# Iterations with a frozen common metric are numbered from 1 again, for the new task alone. Under another seed they do
-# not draw what later iterations of all tasks will.
+# Iterations with a frozen common metric are numbered from 1 again, for the new task alone. They have another seed, so
+# that they do not draw the same triplets as later iterations of all tasks.
 FROZEN_SEED = np.uint64(0x5DEECE66D1CE4E5B)
 
 
@@ -43,7 +43,9 @@ def add_task(
     if common not in ("frozen", "moving"):
         raise ValueError(f"common must be 'frozen' or 'moving', got {quoted(common)}.")
     if model.average:
-        raise ValueError("a task cannot be added to a model with average=True: the means would be of unlike times.")
+        raise ValueError(
+            "no task can be added to a model with average=True: means would be over different numbers of iterations."
+        )
     if network.name in model.task_names_:
         raise ValueError(f"there is a task called {network.name!r} already; use partial_fit to continue it.")
     task_regs = list(model.algorithm(len(model.task_names_)).regs[1:])
@@ -87,7 +89,7 @@ def _state_of_new_task(model: MTSPML, is_frozen: bool) -> State:
     before = model.state_
     totals = np.zeros((len(before.sums.totals), 2))
     if is_frozen:
-        common: Any = model.common_metric_
+        common = model.common_metric_
         totals[:, 0] = pack(common.block) if isinstance(common, FullMetric) else common.weights
         state = new_state(totals, 1, False, before.columns)
     else:

@@ -9,15 +9,14 @@ import numpy as np
 
 from fastspml.network import Network
 from fastspml.ranking.calibration import Calibration
-from fastspml.ranking.known_links import KnownLinks
-from fastspml.ranking.scores import NodeScores, blocks
+from fastspml.ranking.hidden_calibration import predicted_scores
 from fastspml.splits import Split, fold_networks
 
 if TYPE_CHECKING:
     from fastspml.training.estimator import Estimator
 
-REFERENCE_NODES = 200  # whose scores among non-links give the location and scale of a model's scores
-NON_LINKS_PER_NODE = 200  # sampled of the non-links of each held-out node; their weights make up for the others
+REFERENCE_NODES = 200  # nodes whose non-links give the mean and standard deviation of a model's scores
+NON_LINKS_PER_NODE = 200  # sampled for each held-out node, and weighted to represent all of its non-links
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # scores, labels, nodes, weights
 
@@ -72,11 +71,8 @@ def _scored(
     model: Estimator, q: int, network: Network, nodes: np.ndarray
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
     """Yield each node, the scores of all candidates for it, and the positions of its links and of its non-links."""
-    metric, adjacency = model.metric_for(q), network.adjacency
-    scorer = NodeScores(metric, network, known=KnownLinks(adjacency).without(nodes))
-    lengths = np.zeros(network.n_nodes) if metric.ranks_by_similarity else metric.sqnorms(metric.rows(network))
-    for block in blocks(nodes, network.n_nodes):
-        scores = -scorer.node_scores(block) - lengths[block][:, None]
+    adjacency = network.adjacency
+    for block, scores in predicted_scores(model.metric_for(q), network, nodes):
         for node, row in zip(block.tolist(), scores, strict=True):
             links = adjacency.indices[adjacency.indptr[node] : adjacency.indptr[node + 1]]
             yield node, row, links, np.setdiff1d(np.arange(network.n_nodes), np.append(links, node))

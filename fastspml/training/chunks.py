@@ -8,21 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from fastspml.kernels import factored, iterations
-from fastspml.kernels.arguments import (
-    VIOLATED_DTYPE,
-    Buffers,
-    DiagonalBuffers,
-    FactoredBuffers,
-    FullBuffers,
-    Sums,
-)
+from fastspml.kernels.arguments import VIOLATED_DTYPE, Buffers, DiagonalBuffers, FactoredBuffers, FullBuffers, Sums
 from fastspml.training.problem import Problem, check_finite, project, projected_sums
 from fastspml.training.state import State, copy_sums
 
 CHUNK_TRIPLETS = 200_000  # evaluated at most between two calls of `progress`: some tenths of a second
 CHUNK_S = 0.5  # a chunk that takes longer, as those of a full metric would, is followed by a smaller one
 FIRST_TRIPLETS = 2_000  # of the first chunk, when the time that a triplet takes is not known yet
-KEPT_SUBGRADIENTS = 2**20  # values kept of violated triplets; beyond it they are computed again
+KEPT_SUBGRADIENTS = 2**20  # values of subgradients that are kept, at most; others are recomputed when they are added
 TOUCHED_SHARE = 8  # one total in 8 may be listed as touched before a projection tests all of them
 
 
@@ -32,7 +25,7 @@ class Workspace:
     def __init__(self, problem: Problem, state: State) -> None:
         n_triplets = problem.n_triplets
         longest = int(np.diff(problem.stacked.rows.indptr.view(np.int64)).max(initial=0))
-        n_rows = 2  # of subgradients: those of l and j, or two differences of two or three rows
+        n_rows = 2  # of a subgradient: those of l and j or, if the metric is full, two differences of two or three rows
         if problem.form == "full":
             n_rows = 4 if problem.settings.length else 6
         n_kept = min(KEPT_SUBGRADIENTS, n_triplets * n_rows * longest)
@@ -49,9 +42,10 @@ class Workspace:
         self.begin(state.sums)
 
     def begin(self, sums: Sums) -> None:
-        """Get ready to continue sums that this memory may know nothing of.
+        """Prepare the buffers to continue from `sums`.
 
-        Which totals changed before is not known, so the list of touched ones counts as overflowed.
+        It is not known which totals have changed since the last projection, so the list of touched totals is marked as
+        overflowed.
         """
         form = self.buffers.form
         if isinstance(form, FactoredBuffers):
@@ -113,7 +107,7 @@ def _chunk_end(problem: Problem, iteration: int, last: int, chunk_triplets: int)
 
 
 def _next_chunk(n_triplets: int, elapsed_s: float) -> int:
-    """Return the triplets of the chunk after one that took so long; no bit of the result depends on it."""
+    """Return the triplets of the chunk after one that took `elapsed_s`; results do not depend on it."""
     if elapsed_s > CHUNK_S:
         return max(1, n_triplets // 2)
     return n_triplets * 2 if elapsed_s < CHUNK_S / 4 and n_triplets < CHUNK_TRIPLETS else n_triplets

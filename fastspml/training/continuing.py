@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,8 @@ from fastspml.kernels.arguments import N_SUMMED, Sums
 from fastspml.network import Network, check_same_features
 from fastspml.tokens import Tokenizer
 from fastspml.training.problem import Prepared, lay_out
-from fastspml.training.state import State
-from fastspml.vocabulary import align_vocabulary
+from fastspml.training.state import State, n_entries
+from fastspml.vocabulary import over_vocabulary
 from fastspml.weighting import Weighting
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def grown_networks(model: Estimator, networks: list[Network]) -> Prepared:
 
 
 def take_in(model: Estimator, prepared: Prepared) -> None:
-    """Make room in a model for new features; which nodes were hidden before is forgotten."""
+    """Extend a model to new features, with zeros in its totals; the record of hidden nodes is dropped."""
     network = prepared.networks[0]
     model.state_ = grown_state(model.state_, network.n_features, prepared.columns)
     model.n_features_ = network.n_features
@@ -78,7 +78,7 @@ def take_in(model: Estimator, prepared: Prepared) -> None:
 
 
 def common_tokenizer(networks: Sequence[Network]) -> Tokenizer | None:
-    """Return how the features of networks were counted; None if they are no words of texts, or it is not known."""
+    """Return the tokeniser of networks; None if it is not known, or features are not words."""
     return next((network.tokenizer for network in networks if network.tokenizer is not None), None)
 
 
@@ -128,7 +128,13 @@ def match_features(
         warnings.warn(
             f"{n_new} features are new to {reason}; they were left out. Fit a new model to learn them.", stacklevel=4
         )
-    result = list(_over_vocabulary(networks, vocabulary))
+    for network in networks:
+        if network.weighting is not None and not np.array_equal(network.vocabulary, vocabulary):  # type: ignore[arg-type]
+            raise ValueError(
+                f"{network.name!r} was weighted over another vocabulary than the model's; give a network over the same "
+                "features, weighted with the same Weighting, or let the model weight (weighting=...)."
+            )
+    result = list(over_vocabulary(networks, vocabulary))
     check_same_features(result)
     return result, weighting
 
@@ -142,34 +148,12 @@ def _why_features_are_fixed(networks: list[Network], weighting: Weighting | None
     return None
 
 
-def _over_vocabulary(networks: list[Network], vocabulary: np.ndarray) -> Iterator[Network]:
-    """Yield networks over a vocabulary, without features that it lacks; tasks that share features still do."""
-    aligned: dict[tuple[int, int], Network] = {}
-    for network in networks:
-        key = (id(network.features), id(network.vocabulary))
-        if key not in aligned:
-            aligned[key] = _aligned(network, vocabulary)
-        yield network.replace(features=aligned[key].features, vocabulary=aligned[key].vocabulary)
-
-
-def _aligned(network: Network, vocabulary: np.ndarray) -> Network:
-    if np.array_equal(network.vocabulary, vocabulary):  # type: ignore[arg-type]
-        return network.replace(vocabulary=vocabulary)
-    if network.weighting is not None:
-        raise ValueError(
-            f"{network.name!r} was weighted over another vocabulary than the model's; give a network over the same "
-            "features, weighted with the same Weighting, or let the model weight (weighting=...)."
-        )
-    return align_vocabulary(network, vocabulary)[0]
-
-
 def grown_state(state: State, n_features: int, columns: np.ndarray | None) -> State:
     """Return a state with room for new features: zeros after the totals that it has.
 
     A packed triangle grows at its end, too, because new features come after the known ones.
     """
-    n_entries = n_features if columns is None else len(columns) * (len(columns) + 1) // 2
-    n_new = n_entries - len(state.sums.totals)
+    n_new = n_entries(n_features, columns) - len(state.sums.totals)
 
     def grown(sums: Sums) -> Sums:
         parts = [

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fastspml.checks import check_not_negative, check_number, check_positive_integer, is_whole, quoted
+from fastspml.checks import check_not_negative, check_number, check_positive_integer, check_seed, is_whole, quoted
 from fastspml.machine import available_memory, available_threads
-from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric
+from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric, check_score
 from fastspml.network import Network, Networks, as_networks
 from fastspml.notebook import html_table
 from fastspml.parameters import Parameters
@@ -26,24 +26,16 @@ from fastspml.training.calibrating import calibrate
 from fastspml.training.continuing import check_continues, common_tokenizer, grown_networks, same_networks, take_in
 from fastspml.training.loop import train
 from fastspml.training.objective import mean_hinge
-from fastspml.training.problem import (
-    Prepared,
-    Problem,
-    factor_width,
-    factors_of_sums,
-    kernel_settings,
-    lay_out,
-)
+from fastspml.training.problem import Prepared, Problem, factor_width, factors_of_sums, kernel_settings, lay_out
 from fastspml.training.progress_bar import logged_compilation, shown
 from fastspml.training.shards import Runner, threads
 from fastspml.training.solution import learned_part
-from fastspml.training.state import ProgressCall, State, new_state
+from fastspml.training.state import ProgressCall, State, n_entries, new_state
 from fastspml.weighting import Weighting, as_weighting, suitable_weightings
 
 logger = logging.getLogger(__name__)
 
 FORMS = ("diagonal", "full", "factored")
-SCORES = ("distance", "similarity")
 PAPER: dict[str, Any] = {
     "metric": "diagonal", "score": "distance", "rank": 32, "step": 0.005, "margin": 1.0, "n_iters": 5000,
     "batch_size": 10, "projection": "end", "average": False, "neighbour_weight": 0.0, "weighting": None,
@@ -62,7 +54,9 @@ class Estimator(Parameters, ABC):
     The parameter `metric` is kept as `form`, because `MTSPML.metric` is the method that returns a task's metric.
     """
 
-    metric: InitVar[str] = "factored"
+    metric: InitVar[str] = parameter(  # noqa: RUF009
+        "factored", '"factored" learns which features are similar, "diagonal" weighs them, "full" is for few features'
+    )
     score: str = parameter("similarity", '"distance", or "similarity", which leaves out a candidate\'s own length')
     rank: int = parameter(64, "columns of the factors of a factored metric")
     step: float = parameter(0.005, "step size of the factors; half the step needs four times the iterations")
@@ -82,7 +76,7 @@ class Estimator(Parameters, ABC):
 
     @classmethod
     def paper(cls, **params: Any) -> Self:
-        """Return an estimator with the parameters of the paper, some of them changed.
+        """Return an estimator with the parameters of the paper, except for those given.
 
         Examples
         --------
@@ -111,8 +105,6 @@ class Estimator(Parameters, ABC):
     @classmethod
     def parameter_help(cls, name: str) -> str:
         """Return the line that the command line and configuration files show for a parameter."""
-        if name == "metric":
-            return '"factored" learns which features are similar, "diagonal" weighs them, "full" is for few features'
         return cls.__dataclass_fields__[name].metadata["help"]
 
     # ---- what SPML and MTSPML provide ----
@@ -156,9 +148,7 @@ class Estimator(Parameters, ABC):
         -------
         self
         """
-        for _ in self.stages(self.prepare(networks), [self.n_iters], progress, runner):
-            pass
-        return self
+        return self._finished(self.stages(self.prepare(networks), [self.n_iters], progress, runner))
 
     def prepare(self, networks: Networks) -> Prepared:
         """Weight networks and lay them out as flat arrays, for any number of fits by `stages`."""
@@ -216,9 +206,8 @@ class Estimator(Parameters, ABC):
         """Continue a stopped or loaded fit on the same networks until n_iters; the bits are those of one fit."""
         self.check_fitted()
         self.check_params()
-        for _ in self.run(same_networks(self, as_networks(networks)), [self.n_iters], progress, runner):
-            pass
-        return self
+        prepared = same_networks(self, as_networks(networks))
+        return self._finished(self.run(prepared, [self.n_iters], progress, runner))
 
     def partial_fit(
         self, networks: Networks, n_iters: int | None = None, progress: ProgressCall | str | None = None
@@ -253,9 +242,7 @@ class Estimator(Parameters, ABC):
         """
         n_iters = self.n_more_iters(n_iters)
         if not hasattr(self, "state_"):
-            for _ in self.stages(self.prepare(networks), [n_iters], progress):
-                pass
-            return self
+            return self._finished(self.stages(self.prepare(networks), [n_iters], progress))
         prepared = grown_networks(self, as_networks(networks))
         names = [network.name for network in prepared.networks]
         if self.algorithm(len(self.task_names_)).has_tasks and names != self.task_names_:
@@ -266,7 +253,11 @@ class Estimator(Parameters, ABC):
         check_continues(self, len(names))
         take_in(self, prepared)
         self.task_names_ = names
-        for _ in self.run(prepared, [self.state_.iteration + n_iters], progress):
+        return self._finished(self.run(prepared, [self.state_.iteration + n_iters], progress))
+
+    def _finished(self, stages: Iterator[Self]) -> Self:
+        """Run stages to their end, and return self."""
+        for _ in stages:
             pass
         return self
 
@@ -280,7 +271,7 @@ class Estimator(Parameters, ABC):
     # ---- from parameters to a problem and its first state ----
 
     def problem(self, prepared: Prepared) -> Problem:
-        """Return everything about a fit but its state."""
+        """Return the problem that a fit solves: everything but its state."""
         algorithm = self.algorithm(len(prepared.networks))
         settings = kernel_settings(self, algorithm)
         return Problem(
@@ -289,22 +280,20 @@ class Estimator(Parameters, ABC):
 
     def _new_state(self, prepared: Prepared) -> State:
         algorithm, columns = self.algorithm(len(prepared.networks)), prepared.columns
-        n_entries = self.n_features_
         if columns is not None:
-            n_entries = len(columns) * (len(columns) + 1) // 2
             self.check_memory(len(columns), algorithm)
-        totals = np.zeros((n_entries, algorithm.n_metrics))
+        totals = np.zeros((n_entries(self.n_features_, columns), algorithm.n_metrics))
         dtype = prepared.stacked.rows.values.dtype
         return new_state(totals, algorithm.n_groups, bool(self.average), columns, None, self.factor_width, dtype)
 
     @property
     def factor_width(self) -> int:
-        """Numbers of the state in a row of factors; 0 without factors."""
+        """Length of a row of factors in the state; 0 without factors."""
         return factor_width(self.rank) if self.form == "factored" else 0
 
     @property
     def n_usable_threads(self) -> int:
-        """Threads that run shards: no more than the machine's, nor than there are shards."""
+        """Threads that run shards: at most one per processor and per shard."""
         return min(self.n_threads, self.shards, available_threads())
 
     @property
@@ -446,22 +435,19 @@ class Estimator(Parameters, ABC):
 
     def check_fitted(self) -> None:
         """Refuse a model that has not been fitted."""
-        if not hasattr(self, "state_"):
-            raise ValueError(f"this {type(self).__name__} has not been fitted; call fit first.")
+        self.learned("state_")
 
     def check_params(self) -> None:
         """Refuse parameters that are out of range."""
         if self.form not in FORMS:
             raise ValueError(f"metric must be 'diagonal', 'full' or 'factored', got {quoted(self.form)}.")
-        if self.score not in SCORES:
-            raise ValueError(f"score must be 'distance' or 'similarity', got {quoted(self.score)}.")
+        check_score(self.score)
         check_number("margin", self.margin)
         check_number("step", self.step)
         check_not_negative("neighbour_weight", self.neighbour_weight)
         for name in ("n_iters", "batch_size", "shards", "n_threads", "rank"):
             check_positive_integer(name, getattr(self, name))
-        if not is_whole(self.seed) or not 0 <= self.seed < 2**64:
-            raise ValueError(f"seed must be an integer from 0 to 2**64 - 1, got {quoted(self.seed)}.")
+        check_seed(self.seed, n_bits=64)
         every = self.projection
         if every not in ("end", "every", "never") and (not is_whole(every) or int(every) < 1):
             raise ValueError(f"projection must be 'end', 'every', 'never' or a positive integer, got {quoted(every)}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -18,23 +19,28 @@ from fastspml.sparse.mapped import PIECE, in_file, is_mapped, row_ranges
 # Below this chance that a drawn pair is a triplet, triplets are numbered and drawn by number instead.
 EXACT_BELOW_ACCEPTANCE = 1 / 16
 NO_ROWS = Rows(np.zeros(1, dtype=np.uint64), np.empty(0, dtype=record_dtype(np.uint32, np.float32)))
-MOST_COPIED_BYTES = 2**28  # of features; beyond it, memory is dearer than the sixth of the time that a copy saves
+MOST_COPIED_BYTES = 2**28  # of features: a copy saves a sixth of the time, but takes as much memory again
 FILTER_BITS_PER_LINK = 16  # of the Bloom filter: one pair in 17 without a link is a false positive
 
 
 def stack(
     networks: Sequence[Network], pooled: bool, columns: np.ndarray | None = None, with_rows: bool = True
 ) -> Stack:
-    """Lay networks out for the kernels, as one group or as a group each; `columns` keeps only those features, in that
-    order. To draw triplets no rows are needed.
+    """Lay networks out for the kernels, as one group or as a group each.
 
-    Features that tasks share are laid out once. Those of a single network that is large or mapped are not copied, and
-    copies that mapped networks need are stored in files again.
+    `columns` keeps only those features, in that order. Without rows, triplets can be drawn, but not evaluated. Features
+    that tasks share are laid out once. Those of a single network that is large or mapped are not copied, and copies
+    that mapped networks need are stored in files again.
     """
     group_starts = np.array([0, len(networks)] if pooled else range(len(networks) + 1), dtype=np.uint64)
-    n_triplets = [network.n_triplets for network in networks]
-    for first, last in zip(group_starts[:-1].tolist(), group_starts[1:].tolist(), strict=True):
-        _check_triplets(networks[first:last], sum(n_triplets[first:last]))
+    group_sizes, draws_by_number = [], []
+    for first, last in pairwise(group_starts.tolist()):
+        group = networks[first:last]
+        n_triplets, largest = sum(network.n_triplets for network in group), max(network.n_nodes for network in group)
+        _check_triplets(group, n_triplets)
+        n_pairs = sum(network.n_links for network in group) * largest
+        group_sizes.append(largest)
+        draws_by_number.append(n_triplets < EXACT_BELOW_ACCEPTANCE * n_pairs)
 
     distinct = {id(network.features): network.features for network in networks}
     first_rows, row = {}, 0
@@ -45,13 +51,6 @@ def stack(
 
     node_starts = np.cumsum([0] + [network.n_nodes for network in networks])
     link_starts = np.cumsum([0] + [network.n_links for network in networks])
-
-    group_sizes, draws_by_number = [], []
-    for first, last in zip(group_starts[:-1].tolist(), group_starts[1:].tolist(), strict=True):
-        largest = max(network.n_nodes for network in networks[first:last])
-        n_pairs = int(link_starts[last] - link_starts[first]) * largest
-        group_sizes.append(largest)
-        draws_by_number.append(sum(n_triplets[first:last]) < EXACT_BELOW_ACCEPTANCE * n_pairs)
     triplet_starts = np.zeros(0, dtype=np.int64)
     if any(draws_by_number):
         per_node = np.concatenate([network.triplets_per_node for network in networks])
@@ -87,7 +86,7 @@ def _check_triplets(networks: Sequence[Network], n_triplets: int) -> None:
 
 
 def _rows(matrices: Sequence[sparse.csr_array], columns: np.ndarray | None) -> Rows:
-    """Return the rows of matrices, one below the other, as `kernels.rows` has them."""
+    """Stack the rows of matrices, in the layout of `kernels.rows`."""
     are_mapped = any(is_mapped(matrix) for matrix in matrices)
     if columns is not None:
         if are_mapped:
@@ -121,7 +120,7 @@ def _stack_csr(matrices: Sequence[sparse.csr_array]) -> tuple[np.ndarray, np.nda
 
 
 def _joined(matrices: Sequence[sparse.csr_array], arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """Return parts of matrices one after the other, in memory or, where a matrix is mapped, in a file."""
+    """Concatenate arrays of matrices, in memory or, if a matrix is mapped, in a file."""
     mapped = [matrix for matrix in matrices if is_mapped(matrix)]
     if not mapped:
         return np.concatenate(arrays)
@@ -143,7 +142,7 @@ def _link_filter(indptr: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def _link_sources(networks: Sequence[Network], n_nodes: int) -> np.ndarray:
-    """Return the stacked position of the node that each link leaves."""
+    """Return the source of each link, as a position among all nodes of the stack."""
     dtype = index_dtype(n_nodes)
     mapped = [network.adjacency for network in networks if is_mapped(network.adjacency)]
     if not mapped:

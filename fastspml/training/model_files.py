@@ -37,7 +37,7 @@ from fastspml.ranking.calibration_files import read_calibration, write_calibrati
 from fastspml.training.estimator import Estimator
 from fastspml.training.mtspml import MTSPML
 from fastspml.training.spml import SPML
-from fastspml.training.state import WORK_COUNTERS, Round, State, make_sums
+from fastspml.training.state import WORK_COUNTERS, Round, State, make_sums, n_entries
 from fastspml.weighting import Weighting
 
 # Names of the work counters in files, which earlier versions read and write, too.
@@ -205,18 +205,22 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
         model.violations_ = model.violations_[:, 0]
     else:
         model.common_metric_ = read_metric(file, group, "common_metric")
-        model.task_metrics_ = read_list(file, group, "task_metrics", read_metric)
-        has_combined = file.find(group, "combined_metrics") is not None
-        model.combined_metrics_ = read_list(file, group, "combined_metrics", read_metric) if has_combined else None
+        model.task_metrics_ = _read_metrics(file, group, "task_metrics")
+        model.combined_metrics_ = read_if_there(file, group, "combined_metrics", _read_metrics)
     calibrations = {
-        task: read_if_there(file, group, f"calibration_{q}", read_calibration)
+        task: read_calibration(file, group, f"calibration_{q}")
         for q, task in enumerate(model.task_names_)
+        if file.find(group, f"calibration_{q}") is not None
     }
-    if any(calibration is not None for calibration in calibrations.values()):
-        model.calibrations_ = {task: found for task, found in calibrations.items() if found is not None}
+    if calibrations:
+        model.calibrations_ = calibrations
     with file.checking("the state"):
         _check_metrics(model)
     return model
+
+
+def _read_metrics(file: Reader, parent: Any, name: str) -> list[Metric]:
+    return read_list(file, parent, name, read_metric)
 
 
 def _check_state(model: Any) -> None:
@@ -225,13 +229,11 @@ def _check_state(model: Any) -> None:
     if state.form != model.form:
         raise ValueError(f"the model was not fitted with metric={model.form!r}; set that back, or fit it again.")
     n_metrics, n_groups = algorithm.n_metrics, algorithm.n_groups
-    n_entries = n_features
     if state.columns is not None:
         check_columns(state.columns, n_features)
-        n_entries = len(state.columns) * (len(state.columns) + 1) // 2
-    n_averaged, width = len(state.sums.moments) and n_entries, model.factor_width
-    n_factored = n_features if width else 0
-    shapes = [(n_entries, n_metrics), (n_averaged, n_metrics), (n_factored, width), (n_factored,)]
+    n_totals, width = n_entries(n_features, state.columns), model.factor_width
+    n_averaged, n_factored = len(state.sums.moments) and n_totals, n_features if width else 0
+    shapes = [(n_totals, n_metrics), (n_averaged, n_metrics), (n_factored, width), (n_factored,)]
     _check_consistent(
         len(model.task_names_) > 0
         and state.violations.shape == (state.iteration, n_groups)
@@ -335,7 +337,7 @@ def _read_state(file: Reader, parent: Any, name: str) -> State:
         counts=file.array(group, "violations", ndim=2, kinds="iu", dtype=np.int64),
         columns=read_if_there(file, group, "columns", read_positions),
         ahead=np.zeros(sums.totals.shape[1], dtype=np.int64) if ahead is None else ahead,
-        round=_read_round(file, group, "round") if file.find(group, "round") is not None else None,
+        round=read_if_there(file, group, "round", _read_round),
     )
 
 

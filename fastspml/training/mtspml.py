@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastspml.checks import check_number, quoted
+from fastspml.checks import check_number, is_whole, quoted
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.training.adding import add_task
@@ -23,7 +23,22 @@ if TYPE_CHECKING:  # the inherited signature of __init__ names these; the API re
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class MTSPML(Estimator):
+class MTSPMLParameters(Estimator):
+    """The parameters that MTSPML has and SPML has not, and defaults of its own; a class as `SPMLParameters` is one."""
+
+    margin: float = parameter(0.6, "distance by which a non-neighbour has to be farther than a neighbour")
+    n_iters: int = parameter(6000, "iterations")
+    common_reg: float = parameter(1e-3, "MTSPML: weight of the common metric's regulariser; inf keeps it at its prior")
+    task_reg: float | Sequence[float] = parameter(
+        1e-3, "MTSPML: weight of the task metrics' regularisers, one number or one per task; inf leaves a task none"
+    )
+    prior: str = parameter("identity", 'what the (common) metric is pulled to: "zero" or "identity"')
+    project: str = parameter("combined", '"each" projects M_0 and every M_q, "combined" only the sums M_0 + M_q')
+
+    paper_regularisation = {"common_reg": 1e-3, "task_reg": 1e-3, "prior": "identity", "project": "each"}  # noqa: RUF012
+
+
+class MTSPML(MTSPMLParameters):
     """Multi-task structure preserving metric learning by stochastic subgradient descent.
 
     Minimises (8) of the paper, over positive semidefinite M_0 (common) and M_q (one per network),
@@ -72,16 +87,8 @@ class MTSPML(Estimator):
     0.0
     """
 
-    margin: float = parameter(0.6, "distance by which a non-neighbour has to be farther than a neighbour")
-    n_iters: int = parameter(6000, "iterations")
-    common_reg: float = parameter(1e-3, "MTSPML: weight of the common metric's regulariser; inf keeps it at its prior")
-    task_reg: float | Sequence[float] = parameter(
-        1e-3, "MTSPML: weight of the task metrics' regularisers, one number or one per task; inf leaves a task none"
-    )
-    prior: str = parameter("identity", 'what the (common) metric is pulled to: "zero" or "identity"')
-    project: str = parameter("combined", '"each" projects M_0 and every M_q, "combined" only the sums M_0 + M_q')
-
-    paper_regularisation = {"common_reg": 1e-3, "task_reg": 1e-3, "prior": "identity", "project": "each"}  # noqa: RUF012
+    if not TYPE_CHECKING:  # as in SPML
+        __init__ = MTSPMLParameters.__init__
 
     def algorithm(self, n_tasks: int) -> Algorithm:
         """Return Algorithm 2 for a number of tasks."""
@@ -140,8 +147,8 @@ class MTSPML(Estimator):
         - common="moving": continues Algorithm 2 with subgradients of the new task only. Iteration t steps the common
           metric by 1/(common_reg t). The other tasks' metrics stay, but their distances move with M_0.
 
-        Afterwards `partial_fit` on all networks, the new one last, trains all tasks together, each by its own clock. A
-        round of shards that is under way ends here. New features are handled as in `partial_fit`.
+        Afterwards `partial_fit` on all networks, the new one last, trains all tasks together, each by its own clock. An
+        unfinished round of shards ends here. New features are handled as in `partial_fit`.
 
         Parameters
         ----------
@@ -163,7 +170,7 @@ class MTSPML(Estimator):
         """Return what is regularised: the common metric, and every task's."""
         return [self.common_metric_, *self.task_metrics_]
 
-    def metric(self, task: int | str) -> Metric:  # type: ignore[misc]
+    def metric(self, task: int | str) -> Metric:
         """Return the metric of a task, M_0 + M_q, by its position or its network's name."""
         return self.metric_for(task)
 
@@ -185,6 +192,6 @@ class MTSPML(Estimator):
                 known = ", ".join(names)
                 raise ValueError(f"{names.count(task)} tasks are called {quoted(task)}; the tasks are {known}.")
             return names.index(task)
-        if isinstance(task, bool) or not isinstance(task, (int, np.integer)) or not -len(names) <= task < len(names):
+        if not is_whole(task) or not -len(names) <= task < len(names):
             raise ValueError(f"a task is named or numbered from 0 to {len(names) - 1}; got {quoted(task)}.")
         return int(task)

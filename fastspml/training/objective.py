@@ -32,6 +32,14 @@ def _hinge_total(metric: Metric, network: Network, margin: float) -> float:
     )
 
 
+def sample_triplets(networks: Sequence[Network], seed: int, n_triplets: int) -> np.ndarray:
+    """Return triplets drawn uniformly from networks, as iteration 0; rows of (q, i, j, l), shape (n_triplets, 4)."""
+    drawn = np.empty((n_triplets, 4), dtype=np.int64)
+    stacked = stack(networks, pooled=True, with_rows=False)
+    draws.sample_triplets(stacked, np.uint64(0), np.uint64(seed), np.uint64(0), drawn)  # training starts at iteration 1
+    return drawn
+
+
 def mean_hinge(
     metric: Metric, networks: Sequence[Network], margin: float, seed: int, n_triplets: int | None = None
 ) -> float:
@@ -39,13 +47,12 @@ def mean_hinge(
 
     By default over all triplets, by sorting instead of enumerating; otherwise over `n_triplets` sampled ones.
     """
-    stacked = stack(networks, pooled=True, with_rows=False)
     if n_triplets is None:
+        stack(networks, pooled=True, with_rows=False)  # refuses networks without triplets
         total = sum(_hinge_total(metric, network, margin) for network in networks)
         return total / sum(network.n_triplets for network in networks)
     check_positive_integer("n_triplets", n_triplets, " or None")
-    drawn = np.empty((n_triplets, 4), dtype=np.int64)
-    draws.sample_triplets(stacked, np.uint64(0), np.uint64(seed), np.uint64(0), drawn)  # training starts at iteration 1
+    drawn = sample_triplets(networks, seed, n_triplets)
     total = 0.0
     for q, network in enumerate(networks):
         rows = metric.rows(network)

@@ -1,6 +1,7 @@
-"""Numbers of a metric, (d,) of a diagonal one and (words, words) of a full one, and the entries that are kept of them.
+"""Conversions between a metric as an array and the entries that training keeps of it.
 
-Entries are the weights of a diagonal metric, and the packed lower triangle of a full one.
+The array has shape (d,) for a diagonal metric and (features, features) for a full one. The entries are the weights of a
+diagonal metric, and the packed lower triangle of a full one.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ def pack(matrix: np.ndarray) -> np.ndarray:
 
 def unpack(packed: np.ndarray) -> np.ndarray:
     """Return the symmetric matrix of a packed lower triangle."""
-    n_words = int((np.sqrt(8 * len(packed) + 1) - 1) / 2)
-    matrix = np.empty((n_words, n_words))
+    n_features = int((np.sqrt(8 * len(packed) + 1) - 1) / 2)
+    matrix = np.empty((n_features, n_features))
     start = 0
-    for f in range(n_words):
+    for f in range(n_features):
         matrix[f, : f + 1] = matrix[: f + 1, f] = packed[start : start + f + 1]
         start += f + 1
     return matrix
 
 
 def with_prior(entries: np.ndarray, prior: float, is_full: bool) -> np.ndarray:
-    """Return the numbers of a metric from its entries without the prior."""
+    """Return a metric as an array, from its entries without the prior."""
     if not is_full:
         return prior + entries
     matrix = unpack(entries)
@@ -36,10 +37,9 @@ def with_prior(entries: np.ndarray, prior: float, is_full: bool) -> np.ndarray:
 
 
 def without_prior(part: np.ndarray, prior: float, is_full: bool) -> np.ndarray:
-    """Return the entries without the prior from the numbers of a metric."""
+    """Return the entries of a metric without the prior; the array of a full metric is changed."""
     if not is_full:
         return part - prior
-    part = part.copy()
     add_to_diagonal(part, -prior)
     return pack(part)
 
@@ -50,5 +50,5 @@ def add_to_diagonal(matrix: np.ndarray, value: float) -> None:
 
 
 def projected(part: np.ndarray) -> np.ndarray:
-    """Return the nearest numbers of a metric that is one: weights, or eigenvalues, not below zero."""
+    """Return the nearest positive semidefinite metric: negative weights, or eigenvalues, become zero."""
     return np.maximum(part, 0.0) if part.ndim == 1 else project_psd(part)

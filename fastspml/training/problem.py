@@ -20,7 +20,7 @@ from fastspml.network import Network, check_same_features
 from fastspml.sparse.mapped import count_columns
 from fastspml.training.algorithm import Algorithm
 from fastspml.training.layout import stack
-from fastspml.training.packed import add_to_diagonal, pack, with_prior
+from fastspml.training.packed import pack, with_prior, without_prior
 from fastspml.training.state import State, copy_sums
 from fastspml.weighting import Weighting
 
@@ -32,20 +32,16 @@ LENGTHS = {"distance": 1.0, "similarity": 0.0}  # how much a candidate's own len
 
 @dataclass(frozen=True)
 class Prepared:
-    """Networks as a fit takes them in; fits that weight alike, and are of one kind and form, can share it."""
+    """Networks prepared for a fit; fits with the same weighting, algorithm and form of metric can share them."""
 
     networks: list[Network]  # weighted
-    weighting: Weighting | None  # what the learner weighted them by, if it did
-    columns: np.ndarray | None  # the features that get a row, for a full metric
+    weighting: Weighting | None  # the weighting that the model applied, if any
+    columns: np.ndarray | None  # the features that have a row in a full metric
     stacked: Stack
 
 
 def lay_out(
-    networks: list[Network],
-    weighting: Weighting | None,
-    is_pooled: bool,
-    form: str,
-    known: np.ndarray | None = None,
+    networks: list[Network], weighting: Weighting | None, is_pooled: bool, form: str, known: np.ndarray | None = None
 ) -> Prepared:
     """Return networks as they are trained on: over one vocabulary, weighted alike, as flat arrays.
 
@@ -85,7 +81,7 @@ class Problem:
 
     @property
     def is_full(self) -> bool:
-        """Whether metrics are projected in Python, between chunks: those of all entries."""
+        """Whether metrics are full; these are projected in Python, between chunks."""
         return self.form == "full"
 
     @property
@@ -104,7 +100,7 @@ class Problem:
         return not self.is_full and self.projection_interval > 0 and not self.projects_sums
 
     def settings_of(self, state: State) -> Settings:
-        """Return what kernels need to know to continue a state."""
+        """Return the settings with which kernels continue a state."""
         modulus = 2**64
         return self.settings._replace(
             triplet_weight=state.clock_rate / self.settings.batch_size,
@@ -114,7 +110,7 @@ class Problem:
         )
 
     def is_projection_due(self, iteration: int) -> bool:
-        """Tell whether metrics are projected after an iteration, the last or not."""
+        """Tell whether metrics are projected during training, after this iteration."""
         return self.projection_interval > 0 and iteration > 0 and iteration % self.projection_interval == 0
 
 
@@ -186,7 +182,7 @@ def projected_sums(problem: Problem, state: State) -> np.ndarray:
 
 
 def project(problem: Problem, state: State) -> Sums:
-    """Return the sums of a state whose metrics are projected, each by itself."""
+    """Return the sums of a state after each of its metrics is projected."""
     settings, sums = problem.settings, copy_sums(state.sums)
     harmonic = state.harmonic - 1.0 / state.iteration
     if not problem.is_full:
@@ -197,9 +193,8 @@ def project(problem: Problem, state: State) -> Sums:
     for column in range(int(settings.common_is_given), sums.totals.shape[1]):
         if not np.isfinite(settings.regs[column]):  # it stays at its prior
             continue
-        metric = project_psd(unprojected(problem, state, column))
-        add_to_diagonal(metric, -settings.priors[column])
-        change = pack(metric) * (settings.regs[column] * state.clock(column)) - sums.totals[:, column]
+        entries = without_prior(project_psd(unprojected(problem, state, column)), settings.priors[column], is_full=True)
+        change = entries * (settings.regs[column] * state.clock(column)) - sums.totals[:, column]
         sums.totals[:, column] += change
         if len(sums.moments):
             sums.moments[:, column] += change * harmonic

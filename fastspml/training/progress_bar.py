@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def shown(progress: ProgressCall | str | None, label: str) -> Iterator[ProgressCall | None]:
-    """Give the callable for what a user passed as `progress`; the bar of "bar" is closed at the end."""
+    """Yield a callable for the argument `progress`; for "bar", it updates a bar that is closed at the end."""
     if progress is None or callable(progress):
         yield progress
         return

@@ -40,19 +40,10 @@ from fastspml.training.state import Round, State, copy_sums, n_summed
 
 WARM_UP = 16  # iterations of one stream for every shard, at least
 NOISY_TRIPLETS = 2**20  # for every shard: then its noise is too small to matter, and rounds can be longer
-SHARD_TRIPLETS = {
-    "diagonal": 10_000_000,
-    "full": 100_000,
-    "factored": 2_000_000,
-}  # of a shard in a round, at most: some seconds
-ENTRIES_PER_TRIPLET = {"diagonal": 512, "full": 8192, "factored": 2048}  # merged in the time of a triplet, or less
-SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1e-5, 2e-3  # between two looks at a queue
+SHARD_TRIPLETS = {"diagonal": 10_000_000, "full": 100_000, "factored": 2_000_000}  # in a round, at most: some seconds
+ENTRIES_PER_TRIPLET = {"diagonal": 512, "full": 8192, "factored": 2048}  # merged in the time of one triplet
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1e-5, 2e-3  # between two polls of a queue
 HEARTBEAT_S = 0.25  # between yields while a shard is awaited, so that signals are answered
-
-# Run shards of a round; yields their states in order, and None from time to time while waiting.
-RunShards = Callable[[State, Round, Sequence["Shard"]], Iterator["State | None"]]
-# Who runs the shards of a fit: given its problem, its state and its last iteration, a context with such a function.
-Runner = Callable[[Problem, State, int], AbstractContextManager[RunShards]]
 
 
 @dataclass(frozen=True)
@@ -63,6 +54,12 @@ class Shard:
     last: int
     harmonic: float  # the harmonic number of start
     resumed: Sums | None = None
+
+
+# Run shards of a round; yields their states in order, and None from time to time while waiting.
+RunShards = Callable[[State, Round, Sequence[Shard]], Iterator[State | None]]
+# Who runs the shards of a fit: given its problem, its state and its last iteration, a context with such a function.
+Runner = Callable[[Problem, State, int], AbstractContextManager[RunShards]]
 
 
 # ---- the schedule ----------------------------------------------------------------------------------------------------
@@ -120,7 +117,7 @@ def run_round(problem: Problem, state: State, round: Round, until: int, run_shar
 
 
 def _shards_left(state: State, round: Round, until: int) -> list[Shard]:
-    """Return the shards of a round that are not merged yet, the last one cut off at an iteration."""
+    """Return the shards of a round that are not merged yet, up to iteration `until`."""
     start, harmonic = int(state.sums.counters[ITERATION]), float(state.sums.harmonic[0])
     resumed, left = state.local, []
     while start < min(round.end, until):
@@ -132,7 +129,7 @@ def _shards_left(state: State, round: Round, until: int) -> list[Shard]:
 
 
 def _merge(problem: Problem, state: State, round: Round, shard: State) -> None:
-    """Take a shard into the state: add its sums, or keep them if it was cut off."""
+    """Merge a shard into the state; if it was cut off, keep its sums apart until it is complete."""
     check_finite(problem, shard.sums.counters)
     last = shard.iteration
     state.counts_until(last)[:] = shard.counts
@@ -189,11 +186,11 @@ def run_shard(
 # ---- on threads ------------------------------------------------------------------------------------------------------
 #
 # An exception can interrupt the calling thread right after it acquired a lock of `threading` or `concurrent.futures`,
-# which is then never released. So threads are started and spoken to by what is written in C: `_thread`, SimpleQueue.
+# which is then never released. So threads are started by `_thread` and communicate by SimpleQueue, both written in C.
 
 
 class _Stop:
-    """Tells threads to end by its attribute, or by being gone: they refer to it weakly."""
+    """Ends threads by its attribute, or by being deleted: they hold a weak reference to it."""
 
     is_set = False
 
@@ -280,8 +277,8 @@ def _run_some(
     """Run shards of a round, the next one that is left each time there is memory for it, until there are no more."""
 
     def is_stopped() -> bool:
-        told = stop()
-        return told is None or told.is_set
+        signal = stop()
+        return signal is None or signal.is_set
 
     try:
         while not is_stopped():

@@ -20,7 +20,19 @@ if TYPE_CHECKING:  # the inherited signature of __init__ names these; the API re
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SPML(Estimator):
+class SPMLParameters(Estimator):
+    """The parameters that SPML has and MTSPML has not, with their defaults; `Estimator` has those of both.
+
+    They have a class of their own because type checkers hide `SPML.metric` in a dataclass with an InitVar of that name.
+    """
+
+    reg: float = parameter(1e-3, "SPML: weight of the regulariser")
+    prior: str = parameter("identity", 'what the metric is pulled to: "zero" or "identity"')
+
+    paper_regularisation = {"reg": 1e-3, "prior": "zero"}  # noqa: RUF012
+
+
+class SPML(SPMLParameters):
     """Structure preserving metric learning by stochastic subgradient descent.
 
     Minimises (3) of the paper, over positive semidefinite M,
@@ -95,12 +107,10 @@ class SPML(Estimator):
     15
     """
 
-    reg: float = parameter(1e-3, "SPML: weight of the regulariser")
-    prior: str = parameter("identity", 'what the metric is pulled to: "zero" or "identity"')
+    if not TYPE_CHECKING:  # the API reference leaves out inherited constructors
+        __init__ = SPMLParameters.__init__
 
-    paper_regularisation = {"reg": 1e-3, "prior": "zero"}  # noqa: RUF012
-
-    @property  # type: ignore[misc]
+    @property
     def metric(self) -> str:
         """The parameter: "diagonal", "full" or "factored"; the learned one is `metric_`."""
         return self.form

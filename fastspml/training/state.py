@@ -20,7 +20,7 @@ WORK_COUNTERS = {
     "totals": arguments.TOTALS_CHANGED,
 }
 
-MOST_RESERVED = 2**27  # counts of violations that room is made for before they are known: 1 GB
+MOST_RESERVED = 2**27  # counts of violations that are allocated in advance, at most: 1 GB
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Progress:
     elapsed_s: float
     work: dict[str, int]  # as WORK_COUNTERS names it
     violations: np.ndarray  # of every iteration since the last call, shape (iterations, tasks)
-    violated_share: float  # of the triplets of those iterations, or of the last ones that there were
+    violated_share: float  # of the triplets of those iterations; without any, as in the last call
 
 
 ProgressCall = Callable[[Progress], Any]  # returning True stops the fit
@@ -67,7 +67,7 @@ class Round:
 
     @property
     def rate(self) -> int:
-        """R, how many shards a shard speaks for: three quarters of them."""
+        """R: a shard assumes that this number of shards, three quarters, find what it finds."""
         return self.n_shards - self.n_shards // 4
 
 
@@ -75,14 +75,14 @@ class Round:
 class State:
     """How far training has come: everything that resuming needs, and nothing else.
 
-    An exception at any moment leaves it whole: kernels change all parts of `sums` at once, and other changes are single
-    assignments.
+    An exception at any moment leaves it consistent: kernels change all parts of `sums` at once, and other changes are
+    single assignments.
     """
 
     sums: Sums
     counts: np.ndarray  # violations, int64 (at least as many iterations as were done, groups)
     columns: np.ndarray | None  # the features that have a row, for a full metric, the most frequent first
-    ahead: np.ndarray  # int64 (metrics,): iterations that a metric has done more than the others; 0 but for added tasks
+    ahead: np.ndarray  # int64 (metrics,): iterations of a metric minus those of the model; 0 except for added tasks
     round: Round | None = None
     clock_origin: int = 0  # totals count for clock_origin + clock_rate * iteration iterations: a shard's for R times
     clock_rate: int = 1  # the number that it has run since the start of the round
@@ -152,7 +152,7 @@ class State:
         return self.clock_origin + self.clock_rate * self.iteration + int(self.ahead[column])
 
     def reserve(self, last: int) -> None:
-        """Make room in `counts` until an iteration: pages that nothing is written to take no memory."""
+        """Allocate `counts` up to an iteration, unless it is too far; unwritten pages take no memory."""
         if last - self.iteration <= MOST_RESERVED // self.counts.shape[1]:
             self.counts_until(last)
 
@@ -203,8 +203,13 @@ def make_sums(
     return Sums(totals, moments, factor_totals, squares, counters, np.array([harmonic]))
 
 
+def n_entries(n_features: int, columns: np.ndarray | None) -> int:
+    """Return the length of the totals of a metric: the features or, of a full metric, the packed triangle."""
+    return n_features if columns is None else len(columns) * (len(columns) + 1) // 2
+
+
 def copy_sums(sums: Sums) -> Sums:
-    """Return sums that can change by themselves."""
+    """Return a copy of sums."""
     return Sums(*(part.copy() for part in sums))
 
 

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from fastspml.checks import is_whole, quoted
 from fastspml.io.readers.bounds import LONGEST_NAME
-from fastspml.io.readers.lines import Problems, Report, as_paths, numbered_bytes, shown
+from fastspml.io.readers.lines import Problems, Report, as_paths, listed, numbered_bytes, shown
 from fastspml.network import Network
 from fastspml.tokens import WORD, Tokenizer, check_cuts, count_words
 
@@ -279,6 +279,17 @@ def _stanzas(path: Path, wanted: Sequence[str], problems: Problems) -> Iterator[
         yield stanza
 
 
+def _all_stanzas(
+    paths: Sequence[Path], wanted: Sequence[str], problems: Problems, report: Report | None, what: str
+) -> Iterator[_Stanza]:
+    """Yield the stanzas of several files, and report how many are done."""
+    stanzas = (stanza for path in paths for stanza in _stanzas(path, wanted, problems))
+    for n_done, stanza in enumerate(stanzas, start=1):
+        if report is not None and n_done % STANZAS_PER_REPORT == 0:
+            report(what, n_done, None)
+        yield stanza
+
+
 def _read_packages(
     paths: Sequence[Path], kinds: Sequence[str], problems: Problems, report: Report | None
 ) -> list[_Package]:
@@ -286,36 +297,27 @@ def _read_packages(
     wanted = ["Package", "Version", "Source", "Section", "Description", "Description-md5", *kinds]
     packages: dict[str, _Package] = {}
     parse = cache(_alternatives)  # most relations occur in many stanzas
-    n_done = 0
-    for path in paths:
-        for stanza in _stanzas(path, wanted, problems):
-            n_done += 1
-            if report is not None and n_done % STANZAS_PER_REPORT == 0:
-                report("reading packages", n_done, None)
-            name = stanza.text("Package", problems)
-            if not NAME.fullmatch(name):
-                if not stanza.is_damaged:
-                    reason = f"a stanza with the name of a package is expected, got {name[:40]!r}"
-                    problems.add(path, stanza.line, reason)
-                continue
-            package = _package(name, stanza, kinds, parse, problems)
-            long = [part for part in (name, package.version, package.section) if len(part) > LONGEST_NAME]
-            if long:
-                reason = f"names, versions and sections may have {LONGEST_NAME} characters, got {shown(long[0])}"
-                problems.add(path, stanza.line, reason)
-                continue
-            known = packages.get(name)
-            if known is None or _version_key(package.version) > _version_key(known.version):
-                packages[name] = package
+    for stanza in _all_stanzas(paths, wanted, problems, report, "reading packages"):
+        name = stanza.text("Package", problems)
+        if not NAME.fullmatch(name):
+            if not stanza.is_damaged:
+                reason = f"a stanza with the name of a package is expected, got {name[:40]!r}"
+                problems.add(stanza.path, stanza.line, reason)
+            continue
+        package = _package(name, stanza, kinds, parse, problems)
+        long = [part for part in (name, package.version, package.section) if len(part) > LONGEST_NAME]
+        if long:
+            reason = f"names, versions and sections may have {LONGEST_NAME} characters, got {shown(long[0])}"
+            problems.add(stanza.path, stanza.line, reason)
+            continue
+        known = packages.get(name)
+        if known is None or _version_key(package.version) > _version_key(known.version):
+            packages[name] = package
     return list(packages.values())
 
 
 def _package(
-    name: str,
-    stanza: _Stanza,
-    kinds: Sequence[str],
-    parse: Callable[[str], tuple[str, ...] | None],
-    problems: Problems,
+    name: str, stanza: _Stanza, kinds: Sequence[str], parse: Callable[[str], tuple[str, ...] | None], problems: Problems
 ) -> _Package:
     targets: dict[str, list[str]] = {}
     for kind in kinds:
@@ -369,19 +371,17 @@ def _translate(packages: Sequence[_Package], paths: Sequence[Path], problems: Pr
     by_key: dict[str, list[_Package]] = {}
     for package in packages:
         by_key.setdefault(package.description_key, []).append(package)
-    n_done = n_english = 0
-    for path in paths:
-        for stanza in _stanzas(path, ["Package", "Description-md5", "Description-en"], problems):
-            n_done += 1
-            if report is not None and n_done % STANZAS_PER_REPORT == 0:
-                report("reading descriptions", n_done, None)
-            key = stanza.text("Description-md5", problems) or stanza.text("Package", problems)
-            if not key and not stanza.is_damaged:
-                problems.add(path, stanza.line, "a stanza with Package or Description-md5 is expected, got neither")
-            elif key and b"Description-en" in stanza.fields:
-                n_english += 1
-                for package in by_key.get(key, ()):
-                    package.description = stanza.text("Description-en", problems)
+    wanted = ["Package", "Description-md5", "Description-en"]
+    n_english = 0
+    for stanza in _all_stanzas(paths, wanted, problems, report, "reading descriptions"):
+        key = stanza.text("Description-md5", problems) or stanza.text("Package", problems)
+        if not key and not stanza.is_damaged:
+            expected = "a stanza with Package or Description-md5 is expected, got neither"
+            problems.add(stanza.path, stanza.line, expected)
+        elif key and b"Description-en" in stanza.fields:
+            n_english += 1
+            for package in by_key.get(key, ()):
+                package.description = stanza.text("Description-en", problems)
     if not n_english:
         problems.check()
         raise ValueError(
@@ -400,18 +400,14 @@ def _group(
     present = sorted({package.section for package in packages})
     for section in sections or ():
         if section not in present:
-            raise ValueError(f"no package is in section {section!r}; the sections are {_listed(present)}.")
+            known = listed(present, SHOWN_SECTIONS)
+            raise ValueError(f"no package is in section {section!r}; the sections are {known}.")
     ordered = present if sections is None else sections
     chosen = packages if sections is None else [package for package in packages if package.section in set(sections)]
     if not by_section:
         return chosen, {"debian": np.arange(len(chosen))}
     section_of = np.array([package.section for package in chosen])
     return chosen, {section: np.flatnonzero(section_of == section) for section in ordered}
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN_SECTIONS} more" if len(names) > SHOWN_SECTIONS else ""
-    return ", ".join(name[:40] if name.isprintable() else shown(name) for name in names[:SHOWN_SECTIONS]) + more
 
 
 def _links(packages: Sequence[_Package], kinds: Sequence[str], across_sources: bool) -> dict[str, sparse.csr_array]:

@@ -23,6 +23,7 @@ from fastspml.io.readers.lines import (
     as_names,
     check_name,
     numbered_lines,
+    parse_number,
     shown,
 )
 from fastspml.network import Network
@@ -196,7 +197,7 @@ def _detect_form(path: str | Path) -> str:
         entries = fields[1:] if has_head else fields
         if entries:
             is_numeric = all(SVMLIGHT_ENTRY.fullmatch(entry) for entry in entries)
-            is_label = not has_head or all(_number(label) is not None for label in fields[0].split(","))
+            is_label = not has_head or not any(math.isnan(parse_number(label)) for label in fields[0].split(","))
             return "svmlight" if is_numeric and is_label else "words"
     return "words"
 
@@ -236,8 +237,8 @@ def _read_svmlight(path: str | Path, problems: Problems, report: Report | None) 
 def _entry(field: str) -> tuple[int, float]:
     """Return index and value of an svmlight entry."""
     index, _, text = field.partition(":")
-    value = _number(text)
-    if not (index.isascii() and index.isdigit()) or value is None:
+    value = parse_number(text)
+    if not (index.isascii() and index.isdigit()) or math.isnan(value):
         raise ValueError(f"index:value is expected, got {shown(field)}")
     if len(index) > 10 or int(index) > LARGEST_INDEX:
         raise ValueError(f"index {shown(index)} is beyond the largest, {LARGEST_INDEX}")
@@ -280,8 +281,8 @@ def word_count(entry: str) -> tuple[str, float]:
     word, colon, text = entry.rpartition(":")
     if not colon:
         word, text = entry, "1"
-    count = _number(text)
-    if not word or len(word) > LONGEST_NAME or NO_NAME.search(word) or count is None or count < 0:
+    count = parse_number(text)
+    if not word or len(word) > LONGEST_NAME or NO_NAME.search(word) or not count >= 0:
         raise ValueError(f"word:count is expected, got {shown(entry)}")
     return word, count
 
@@ -289,12 +290,3 @@ def word_count(entry: str) -> tuple[str, float]:
 def _matrix(values: array, columns: np.ndarray, indptr: array, n_features: int) -> sparse.csr_array:
     data = as_counts(np.array(values, dtype=np.float64))
     return sparse.csr_array((data, columns, np.array(indptr)), shape=(len(indptr) - 1, n_features))
-
-
-def _number(text: str) -> float | None:
-    """Return a finite number, or None."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None

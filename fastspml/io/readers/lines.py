@@ -135,17 +135,18 @@ def parse_row(values: Sequence[str]) -> Row:
     """Return the columns and the values of a row that is written in full, most of it "0"."""
     columns = np.array([column for column, value in enumerate(values) if value != "0"], dtype=np.int32)
     given = [value for value in values if value != "0"]
-    numbers = np.fromiter(map(_number, given), np.float64, len(given))
-    is_bad = ~np.isfinite(numbers)
+    numbers = np.fromiter(map(parse_number, given), np.float64, len(given))
+    is_bad = np.isnan(numbers)
     if is_bad.any():
         place = int(is_bad.argmax())
         raise ValueError(f"feature {columns[place] + 1} must be a number, got {shown(given[place])}")
     return columns, numbers
 
 
-def _number(text: str) -> float:
+def parse_number(text: str) -> float:
+    """Return a finite number; nan if the text is none."""
     try:
-        return float(text)
+        return float(text) if math.isfinite(float(text)) else math.nan
     except ValueError:
         return math.nan
 
@@ -209,6 +210,12 @@ def parse_json(line: str) -> Any:
         raise ValueError("is not JSON that can be read (nested too deeply)") from None
     except ValueError as error:
         raise ValueError(f"is not JSON ({str(error).partition(';')[0]})") from None
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return what a message shows of names: the first ones, escaped and cut, and the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(name[:SHOWN_CHARACTERS] if name.isprintable() else shown(name) for name in names[:most]) + more
 
 
 def shown(text: str) -> str:

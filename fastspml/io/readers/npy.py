@@ -50,6 +50,6 @@ def _is_text(strings: np.ndarray) -> bool:
 
 
 def reason(error: Exception) -> str:
-    """Return why a file cannot be read, in one line: zip and NumPy meet damage with errors of many kinds."""
+    """Return the message of an error in one line; zip and NumPy raise many kinds of errors for damaged files."""
     text = "".join(character for character in str(error).strip().partition("\n")[0] if character.isprintable())
     return text[:200].rstrip(".") or type(error).__name__

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from fastspml.checks import is_whole
 from fastspml.io.readers.bounds import TooLargeError
 from fastspml.io.readers.edges import DELIMITERS, csv_records, read_links, stem, table_suffix
-from fastspml.io.readers.lines import Problems, Report, as_names, check_name, numbered_lines, parse_json, shown
+from fastspml.io.readers.lines import Problems, Report, as_names, check_name, listed, numbered_lines, parse_json, shown
 from fastspml.io.readers.npy import read_array, reason
 from fastspml.network import Network
 from fastspml.tokens import Tokenizer, count_words
@@ -166,8 +167,8 @@ def _table_rows(
         if n_found != 1:
             found = f"{n_found} columns" if n_found else "no column"
             raise ValueError(
-                f"{Path(path).name} has {found} {column!r}; its columns are {_listed(header)}. Name the one that has "
-                f"the {option} with {option}_column (--{option}-column)."
+                f"{Path(path).name} has {found} {column!r}; its columns are {listed(header, SHOWN_COLUMNS)}. Name the "
+                f"one that has the {option} with {option}_column (--{option}-column)."
             )
     places = [header.index(column) for column in columns]
     for number, fields in records:
@@ -189,23 +190,15 @@ def _json_rows(path: str | Path, columns: list[str], problems: Problems) -> Iter
             continue
         missing = [column for column in columns if column not in record]
         if missing:
-            problems.add(path, number, f"has no {missing[0]!r}; it has {_listed(list(record)) or 'nothing'}")
+            keys = listed(list(record), SHOWN_COLUMNS) or "nothing"
+            problems.add(path, number, f"has no {missing[0]!r}; it has {keys}")
             continue
         values = [record[column] for column in columns]
         if values[1] is None:
             values[1] = ""  # a document without a text has no words
-        wrong = [column for column, value in zip(columns, values, strict=True) if not _is_label(value)]
+        are_labels = (isinstance(value, str) or is_whole(value) for value in values)
+        wrong = [column for column, is_label in zip(columns, are_labels, strict=True) if not is_label]
         if wrong:
             problems.add(path, number, f"{wrong[0]!r} must be a string or a whole number, got {record[wrong[0]]!r:.40}")
             continue
         yield number, [str(value) for value in values]
-
-
-def _listed(names: list[str]) -> str:
-    """Return what a message shows of columns: the first ones, escaped."""
-    first = ", ".join(name[:40] if name.isprintable() else shown(name) for name in names[:SHOWN_COLUMNS])
-    return first if len(names) <= SHOWN_COLUMNS else f"{first} and {len(names) - SHOWN_COLUMNS} more"
-
-
-def _is_label(value: object) -> bool:
-    return isinstance(value, (str, int)) and not isinstance(value, bool)
