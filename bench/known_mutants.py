@@ -1,4 +1,7 @@
-"""Mutants that once survived the tests of their module; `python -m bench.mutation --known` runs the tests on each."""
+"""Mutants that once survived the tests of their module, and those that no test can kill.
+
+`python -m bench.mutation --known` runs the tests on each of the first; results give the reasons of the second.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,16 @@ class Known(NamedTuple):
     before: str
     after: str
     tests: tuple[str, ...]
+
+
+class Equivalent(NamedTuple):
+    """A change that no test can notice: where it is, the line as in the source, and why nothing follows from it."""
+
+    module: str
+    code: str
+    before: str
+    after: str
+    reason: str
 
 
 SELECTION, MEASURES, INDEX = ("test_selection.py",), ("test_measures.py", "test_report.py"), ("test_index.py",)
@@ -188,3 +201,5 @@ KNOWN = [
         "leaks are not said", "cli/evaluate.py", "_say_leaks(networks, model.hidden_nodes_)", "pass", ("test_cli.py",)
     ),
 ]
+
+EQUIVALENT: list[Equivalent] = []
