@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import sys
@@ -15,45 +16,83 @@ from typing import Any, NamedTuple
 import pytest
 
 
+STARTERS = ("_execute_child", "spawnv_passfds", "_launch")  # of subprocess and multiprocessing
+
+
 class CoveringTest(NamedTuple):
-    """A test: its name in pytest, how long it took, and the lines that it ran, by module."""
+    """A test: its name in pytest, how long it took, and the lines that it and its fixtures ran, by module."""
 
     name: str
     seconds: float
     lines: dict[str, list[int]]
+    fixture_lines: dict[str, list[int]]
+    starts_processes: bool
+
+    @property
+    def file(self) -> str:
+        """The file of the test, without its folder."""
+        return self.name.partition("::")[0].removeprefix("tests/")
 
 
 class LineRecorder:
-    """A plugin of pytest that records the lines of the package that every test runs, its fixtures included."""
+    """A plugin of pytest that records the lines of the package that every test runs."""
 
     def __init__(self, package: Path) -> None:
         self.tests: list[CoveringTest] = []
         self._modules = {str(path): path.relative_to(package).as_posix() for path in package.rglob("*.py")}
         self._lines: set[tuple[str, int]] = set()
+        self._starts_processes = False
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Trace a test from its fixtures to its end."""
-        self._lines, began = set(), time.perf_counter()
-        threading.settrace(self._trace)
-        sys.settrace(self._trace)
+        """Time a test with its fixtures, and keep what was recorded."""
+        self._fixture_lines: set[tuple[str, int]] = set()
+        self._lines, self._starts_processes, began = set(), False, time.perf_counter()
         try:
             return (yield)
         finally:
+            seconds = time.perf_counter() - began
+            lines, fixture_lines = self._by_module(self._lines), self._by_module(self._fixture_lines)
+            self.tests.append(CoveringTest(item.nodeid, seconds, lines, fixture_lines, self._starts_processes))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
+        """Trace the fixtures of a test."""
+        with self._traced():
+            result = yield
+        self._fixture_lines, self._lines = self._lines, set()
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        """Trace a test."""
+        with self._traced():
+            return (yield)
+
+    @contextlib.contextmanager
+    def _traced(self) -> Iterator[None]:
+        threading.settrace(self._trace)
+        sys.settrace(self._trace)
+        try:
+            yield
+        finally:
             sys.settrace(None)
             threading.settrace(None)  # type: ignore[arg-type]
-            lines: dict[str, list[int]] = {}
-            for path, line in sorted(self._lines):
-                lines.setdefault(self._modules[path], []).append(line)
-            self.tests.append(CoveringTest(item.nodeid, time.perf_counter() - began, lines))
 
     def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
         path = frame.f_code.co_filename
         if path not in self._modules:
+            self._starts_processes |= frame.f_code.co_name in STARTERS
             return None
         if event == "line":
             self._lines.add((path, frame.f_lineno))
         return self._trace
+
+    def _by_module(self, found: set[tuple[str, int]]) -> dict[str, list[int]]:
+        lines: dict[str, list[int]] = {}
+        for path, line in sorted(found):
+            lines.setdefault(self._modules[path], []).append(line)
+        return lines
 
 
 class Selection:
@@ -89,7 +128,18 @@ def read_record(path: Path) -> list[CoveringTest]:
     return [CoveringTest(**test) for test in json.loads(path.read_text())]
 
 
-def covering(tests: list[CoveringTest], module: str, first: int, last: int) -> list[CoveringTest]:
-    """Return the tests that run one of the lines `first` to `last` of a module, the fastest first."""
-    found = [test for test in tests if any(first <= line <= last for line in test.lines.get(module, ()))]
-    return sorted(found, key=lambda test: test.seconds)
+def covering(
+    tests: list[CoveringTest], module: str, first: int, last: int
+) -> tuple[list[CoveringTest], list[CoveringTest]]:
+    """Return the tests that run one of the lines `first` to `last` of a module, the fastest first, and others that may.
+
+    Those are in a file with fixtures that run such a line, or with a test that starts processes. If no test is known to
+    run the lines, as when the module is imported, all may.
+    """
+
+    def runs(lines: dict[str, list[int]]) -> bool:
+        return any(first <= line <= last for line in lines.get(module, ()))
+
+    certain = sorted((test for test in tests if runs(test.lines)), key=lambda test: test.seconds)
+    files = {test.file for test in tests if not certain or runs(test.fixture_lines) or test.starts_processes}
+    return certain, [test for test in tests if test.file in files and test not in certain]

@@ -237,18 +237,19 @@ def recorded(copy: Path, tests: Sequence[str]) -> list[CoveringTest]:
 
 
 def is_killed(copy: Path, module: str, mutant: Mutant, tests: Sequence[str]) -> bool:
-    """Return whether a test fails on a mutant: first those that run its lines, the fastest first, then all others."""
-    path, known = copy / "fastspml" / module, recorded(copy, tests)
-    first = [test.name for test in covering(known, module, mutant.line, mutant.last_line)]
-    others = [test.name for test in known if test.name not in set(first)]
-    seconds = {test.name: test.seconds for test in known}
+    """Return whether a test fails on a mutant: first those that run its lines, then others that may run them."""
+    path = copy / "fastspml" / module
+    groups = covering(recorded(copy, tests), module, mutant.line, mutant.last_line)
     original, status = path.read_text(), path.stat()
     path.write_text(mutant.text)
     try:
-        for names in (first, others):
-            limit_s = LIMIT_FACTOR * sum(seconds[name] for name in names) + LIMIT_EXTRA_S
-            files = [test for test in tests if any(name.startswith(f"tests/{test}::") for name in names)]
-            if names and run_tests(copy, files, limit_s, Selection(names)) in ("failed", "time"):
+        for group in groups:
+            limit_s = LIMIT_FACTOR * sum(test.seconds for test in group) + LIMIT_EXTRA_S
+            files, selection = (
+                list(dict.fromkeys(test.file for test in group)),
+                Selection([test.name for test in group]),
+            )
+            if group and run_tests(copy, files, limit_s, selection) in ("failed", "time"):
                 return True
         return False
     finally:
