@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-
 STARTERS = ("_execute_child", "spawnv_passfds", "_launch")  # of subprocess and multiprocessing
 
 
