@@ -38,7 +38,9 @@ PRELOADED = (
 )  # fmt: skip
 LIMIT_FACTOR, LIMIT_EXTRA_S = 3.0, 20.0  # tests that take longer than this many times as usual, and seconds, kill
 
-# The tests of each module, those with fast tests first.
+TESTS_OF_ALL = ("test_defaults.py",)
+
+# The tests of each module beside TESTS_OF_ALL, those with fast tests first.
 TESTS: dict[str, tuple[str, ...]] = {
     "checks.py": ("test_checks.py",),
     "leaks.py": ("test_leaks.py",),
@@ -264,7 +266,7 @@ def score_module(copy: Path, module: str, sample: int, seed: int) -> dict[str, A
     chosen = random.Random(f"{seed}/{module}").sample(found, min(sample, len(found)))
     survivors = []
     for mutant in sorted(chosen, key=lambda mutant: mutant.line):
-        if not is_killed(copy, module, mutant, TESTS[module]):
+        if not is_killed(copy, module, mutant, _tests_of(module)):
             survivors.append(_survivor(original, mutant))
     n_killed = len(chosen) - len(survivors)
     return {
@@ -289,10 +291,14 @@ def retest(copy: Path, module: str, row: dict[str, Any]) -> dict[str, Any]:
             raise RuntimeError(f"{module} has changed since it was measured; measure it again with --only {module}")
         mutant = min(same, key=lambda m: abs(m.line - old["line"]))
         new = _survivor(original, mutant)
-        if _reason(module, new) is not None or not is_killed(copy, module, mutant, TESTS[module]):
+        if _reason(module, new) is not None or not is_killed(copy, module, mutant, _tests_of(module)):
             survivors.append(new)
     killed = row["tested"] - len(survivors)
     return row | {"killed": killed, "tested_again": _commit(), "survivors": survivors}
+
+
+def _tests_of(module: str) -> tuple[str, ...]:
+    return (*TESTS_OF_ALL, *TESTS[module])
 
 
 def _survivor(original: str, mutant: Mutant) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import pickle
 import threading
@@ -200,6 +201,11 @@ def test_the_fit_of_a_task_is_the_mean_cosine_to_the_nearest_linked_nodes(monkey
 def test_a_newcomer_without_features_fits_no_task():
     network = fs.Network([[1.0, 0.0], [0.0, 0.0]], [[0, 1], [0, 0]])
     assert rank_tasks(fs.Metric.identity(2), [network], [[0.0, 0.0], [2.0, 0.0]]).tolist() == [[0.0], [0.5]]
+
+
+def test_a_newcomer_of_length_0_under_an_indefinite_metric_fits_no_task():
+    network = fs.Network([[1.0, 0.0], [1.0, 0.0]], [[0, 1], [0, 0]])
+    assert rank_tasks(fs.Metric.diagonal([1.0, -1.0]), [network], [[1.0, 1.0]]).tolist() == [[0.0]]
 
 
 def test_a_task_without_links_cannot_be_ranked():
@@ -587,6 +593,19 @@ def test_hostile_indices_are_refused(crowd, case, mapped, tmp_path):
     if case != "a newer version":
         with pytest.raises(ValueError, match="torn or damaged|index.h5"):
             fs.LinkIndex.load(path, mapped=mapped, verify=True)
+
+
+@pytest.mark.parametrize(
+    ("mapped", "verify", "is_refused"),
+    [(False, None, True), (True, None, False), (False, False, False), (True, True, True)],
+)
+def test_checksums_are_compared_unless_mapped(crowd, mapped, verify, is_refused, tmp_path):
+    path = tmp_path / "index.h5"
+    fs.LinkIndex(fs.Metric.identity(120), crowd).save(path)
+    _change(path, "metric/weights", lambda data: data.__setitem__(3, 2.0))  # a valid metric, but not the one saved
+    refused = pytest.raises(ValueError, match="torn or damaged") if is_refused else contextlib.nullcontext()
+    with refused:
+        fs.LinkIndex.load(path, mapped=mapped, verify=verify)
 
 
 def test_other_files_are_not_indices(crowd, tmp_path):
