@@ -30,6 +30,7 @@ class Equivalent(NamedTuple):
 
 SELECTION, MEASURES, INDEX = ("test_selection.py",), ("test_measures.py", "test_report.py"), ("test_index.py",)
 NETWORK, WEIGHTING, RUNS = ("test_network.py",), ("test_weighting.py",), ("test_runs.py",)
+THREADS = "Results do not depend on the number of threads, and callers of this method pass their own."
 TEXT, CLUSTER = ("test_readers_text.py",), ("test_distributed.py",)
 
 KNOWN = [
@@ -94,7 +95,9 @@ KNOWN = [
         "[split.network for split in splits]",
         SELECTION,
     ),
-    Known("anchors ranked among all", "selection/folds.py", ", candidates=split.test_nodes)", ")", SELECTION),
+    Known(
+        "anchors ranked among all", "selection/folds.py", ", candidates=split.test_nodes, known", ", known", SELECTION
+    ),
     Known(
         "prior of the default grid",
         "selection/grids.py",
@@ -119,9 +122,7 @@ KNOWN = [
     ),
     Known("bound of max_df", "weighting.py", "df > self.max_df * n_nodes", "df >= self.max_df * n_nodes", WEIGHTING),
     Known("min_df of 1", "weighting.py", "self.min_df > 1 or", "self.min_df >= 1 or", WEIGHTING),
-    Known(
-        "sign in transform", "weighting.py", 'self._check_sign(rows, self._n_sparse, "attributes")', "pass", WEIGHTING
-    ),
+    Known("sign in transform", "weighting.py", 'self._check_sign(rows, self._n_sparse, "rows")', "pass", WEIGHTING),
     Known(
         "top_features ascending",
         "metric/explanations.py",
@@ -202,4 +203,19 @@ KNOWN = [
     ),
 ]
 
-EQUIVALENT: list[Equivalent] = []
+EQUIVALENT: list[Equivalent] = [
+    Equivalent(
+        "ranking/calibration.py",
+        "if value > best or best - value <= 1e-12 * max(1.0, abs(best)):",
+        "1e-12 * max(1.0, abs(best))",
+        "(1e-12 / max(1.0, abs(best)))",
+        "Newton's method has converged at either tolerance; one more step changes the result by rounding only.",
+    ),
+    Equivalent(
+        "ranking/measures.py",
+        "def quality(self, scorer: Metric | Scorer | Any, k: int = 10, n_threads: int = 1) -> LinkQuality:",
+        "1",
+        "2",
+        THREADS,
+    ),
+]

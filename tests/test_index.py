@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ import fastspml as fs
 from fastspml.ranking import index as index_module
 from fastspml.ranking.index import rank_tasks
 from fastspml.ranking.scores import NodeScores
+from fastspml.ranking.segments import Segments
 from fastspml.sparse.mapped import is_mapped
 from tests import naive
 from tests.conftest import dense, make_network, matrix_of
@@ -632,6 +634,26 @@ def test_a_copy_of_an_index_can_be_changed_on_its_own(network, duplicate):
     assert_equal_indices(copied, index, network.features)
     copied.remove([0])
     assert (copied.n_nodes, index.n_nodes) == (network.n_nodes - 1, network.n_nodes)
+
+
+def segments_of(*sizes):
+    """Return segments after nodes were added, these numbers at a time."""
+    metric = fs.Metric.identity(1)
+    parts = [Segments.of(NodeScores(metric, metric.rows(np.ones((n, 1))))) for n in sizes]
+    return functools.reduce(Segments.plus, parts)
+
+
+@pytest.mark.parametrize(
+    ("added", "expected"), [((10, 4), [10, 4]), ((10, 5), [15]), ((10, 4, 1), [10, 4, 1]), ((10, 4, 2), [16])]
+)
+def test_a_segment_is_merged_once_it_has_half_the_nodes_of_the_one_before(added, expected):
+    assert [len(segment.is_left) for segment in segments_of(*added).segments] == expected
+
+
+@pytest.mark.parametrize(("n_removed", "n_indexed"), [(4, 10), (5, 5)])
+def test_a_segment_is_built_anew_once_half_of_its_nodes_are_left(n_removed, n_indexed):
+    (segment,) = segments_of(10).without(np.arange(10) < n_removed).segments
+    assert (len(segment.slots), len(segment.is_left)) == (10 - n_removed, n_indexed)
 
 
 def test_tasks_are_ranked_for_networks_only():
