@@ -30,7 +30,7 @@ class Equivalent(NamedTuple):
 
 SELECTION, MEASURES, INDEX = ("test_selection.py",), ("test_measures.py", "test_report.py"), ("test_index.py",)
 NETWORK, WEIGHTING, RUNS = ("test_network.py",), ("test_weighting.py",), ("test_runs.py",)
-THREADS = "Results do not depend on the number of threads, and callers of this method pass their own."
+THREADS = "Results do not depend on the number of threads."
 TEXT, CLUSTER = ("test_readers_text.py",), ("test_distributed.py",)
 
 KNOWN = [

@@ -137,6 +137,34 @@ def test_threads_do_not_change_the_result(tasks):
     assert np.array_equal(one.best_estimator_.metric_.weights, three.best_estimator_.metric_.weights)
 
 
+def test_every_fit_without_a_fold_takes_one_thread(tasks):
+    seen = []
+
+    class Watched(fs.SPML):
+        def stages(self, *arguments, **options):
+            seen.append(self.n_threads)
+            return super().stages(*arguments, **options)
+
+    fs.select(Watched(n_threads=3, metric="diagonal"), tasks, {"n_iters": [5]}, n_folds=2, n_threads=2)
+    assert set(seen[:-1]) == {1}
+    assert seen[-1] == 3  # the best setting is fitted to all nodes as the estimator says
+
+
+def test_a_choice_without_baselines_is_compared_with_none():
+    trial = Trial({"reg": 0.1}, (0.5, 0.6))
+    for selection in (
+        Selection(trial.params, trial.score, None, [trial], best_trial_=trial),
+        Selection(trial.params, trial.score, None, [trial], baselines_={"Euclid": trial}),
+    ):
+        assert selection.beats_baselines_
+        assert selection.comparison() == "There is no baseline to compare with."
+
+
+def test_a_trial_has_as_many_tasks_as_scores_in_a_fold():
+    assert Trial({}, (0.5,)).n_tasks == 0
+    assert Trial({}, (0.5, 0.6), fold_task_scores=((0.4, 0.5, 0.6), (0.5, 0.6, 0.7))).n_tasks == 3
+
+
 def test_numbers_of_iterations_are_looked_at_by_default(tasks):
     selection = fs.select(fs.SPML.paper(n_iters=128, weighting="tfidf"), tasks, {"reg": [0.1]}, n_folds=2)
     assert sorted(trial.params["n_iters"] for trial in selection.trials_) == [2, 8, 32, 64, 128]
@@ -168,6 +196,25 @@ def test_the_default_grid_costs_no_more_full_fits_than_stated(tasks, estimator):
         -(-size // kept) * share for size in sizes for kept, share in ((1, 1 / 64), (4, 1 / 16), (16, 1 / 4), (64, 1))
     )
     assert cost <= (8.4 if isinstance(estimator, fs.SPML) else 10.0)
+
+
+SHARED = {"margin": {0.2, 1 / 3, 0.6, 1.0}, "step": {0.005, 0.01, 0.02}, "rank": {16, 64}}
+DECADES = {1e-1, 1e-2, 1e-3, 1e-4}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "expected"),
+    [
+        (fs.SPML.paper(), SHARED | {"reg": DECADES}),
+        (fs.MTSPML.paper(), SHARED | {"common_reg": DECADES | {np.inf}, "task_reg": DECADES | {np.inf}}),
+        (fs.baselines.PairSVM(), {"C": {1e-3, 1e-2, 1e-1, 1.0}}),
+    ],
+)
+def test_the_default_grids_hold_no_other_numbers(tasks, estimator, expected):
+    grids = recommended_grid(estimator, tasks)
+    assert len({weighting for grid in grids for weighting in grid["weighting"]}) > 1
+    for name, values in expected.items():
+        assert {value for grid in grids for value in grid.get(name, ())} == values
 
 
 def test_the_default_grids_hold_the_recipe_and_its_ends(tasks):
