@@ -165,6 +165,17 @@ def test_a_trial_has_as_many_tasks_as_scores_in_a_fold():
     assert Trial({}, (0.5, 0.6), fold_task_scores=((0.4, 0.5, 0.6), (0.5, 0.6, 0.7))).n_tasks == 3
 
 
+def test_folds_in_which_no_node_has_a_score_are_refused():
+    links = np.zeros((10, 10))
+    links[0, 1:5] = 1  # without node 0 there is nothing to train on, and the others have no links
+    network = fs.Network(np.eye(10), links)
+    with (
+        pytest.warns(UserWarning, match="1 of 3 folds hold all links of a task"),
+        pytest.raises(ValueError, match="no held-out node has both a link and a non-link"),
+    ):
+        fs.select(fs.SPML.paper(), network, {"n_iters": [5]}, n_folds=3)
+
+
 def test_numbers_of_iterations_are_looked_at_by_default(tasks):
     selection = fs.select(fs.SPML.paper(n_iters=128, weighting="tfidf"), tasks, {"reg": [0.1]}, n_folds=2)
     assert sorted(trial.params["n_iters"] for trial in selection.trials_) == [2, 8, 32, 64, 128]
