@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import signal
 import sys
 import threading
 import time
@@ -95,10 +96,11 @@ class LineRecorder:
 
 
 class Selection:
-    """A plugin of pytest that runs the named tests only, in the order of the names."""
+    """A plugin of pytest that runs some tests only, in order, each with a limit of time that ends the process."""
 
-    def __init__(self, names: list[str]) -> None:
-        self._rank = {name: rank for rank, name in enumerate(names)}
+    def __init__(self, limits_s: dict[str, float]) -> None:
+        self._limits_s = limits_s
+        self._rank = {name: rank for rank, name in enumerate(limits_s)}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -106,6 +108,11 @@ class Selection:
         items[:] = sorted(
             (item for item in items if item.nodeid in self._rank), key=lambda item: self._rank[item.nodeid]
         )
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Start the clock of a test."""
+        signal.setitimer(signal.ITIMER_REAL, self._limits_s[item.nodeid])
 
 
 def record_path(folder: Path, copy: Path, test: str) -> Path:
