@@ -120,7 +120,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "ranking/hidden_calibration.py": ("test_cli_calibrate.py",),
     "ranking/known_links.py": ("test_known_links.py",),
     "selection/refinements.py": ("test_refinements.py",),
-    "selection/runners.py": ("test_selection.py",),
+    "selection/runners.py": ("test_selection.py", "test_distributed.py"),
     "training/algorithm.py": ("test_learners.py", "test_shards.py"),
     "training/calibrating.py": ("test_calibrating.py",),
     "training/chunks.py": ("test_learners.py", "test_bits.py"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import warnings
 
 import numpy as np
@@ -17,7 +19,10 @@ from fastspml.selection import (
     recommended_grid,
 )
 from fastspml.selection.cross_validation import _choose
+from fastspml.selection.folds import Folds
 from fastspml.selection.grids import all_settings, is_allowed
+from fastspml.selection.runners import on_threads
+from fastspml.selection.scorings import as_scoring
 from fastspml.splits import fold_networks
 from fastspml.training.estimator import Estimator
 from fastspml.weighting import suitable_weightings
@@ -174,6 +179,26 @@ def test_folds_in_which_no_node_has_a_score_are_refused():
         pytest.raises(ValueError, match="no held-out node has both a link and a non-link"),
     ):
         fs.select(fs.SPML.paper(), network, {"n_iters": [5]}, n_folds=3)
+
+
+def test_leaving_a_selection_ends_the_running_fit_and_starts_no_other(tasks):
+    has_begun, fits = threading.Event(), []
+
+    class Endless(fs.SPML):
+        def stages(self, prepared, iterations, progress):
+            fits.append(iterations)
+            has_begun.set()
+            for _ in range(60_000 if len(fits) == 1 else 0):  # a minute, if it is not ended
+                if progress(None):
+                    break
+                time.sleep(0.001)
+            return iter(())
+
+    with on_threads(1, Endless(), Folds(tasks, 2, 0, []), as_scoring("auc")) as start:
+        futures = [start({"n_iters": (5,)}, f) for f in (0, 1, 0)]
+        assert has_begun.wait(60)
+    assert [future.result()[0] for future in futures] == [[], [], []]
+    assert len(fits) == 1
 
 
 def test_numbers_of_iterations_are_looked_at_by_default(tasks):
