@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -115,23 +115,42 @@ class Selection:
         signal.setitimer(signal.ITIMER_REAL, self._limits_s[item.nodeid])
 
 
-def record_path(folder: Path, copy: Path, test: str) -> Path:
-    """Return where the record of a file of tests is kept: one for each state of the file and of the package."""
-    digest = hashlib.sha256()
-    for path in [copy / "tests" / test, *sorted((copy / "fastspml").rglob("*.py"))]:
-        digest.update(path.read_bytes())
-    return folder / "lines" / f"{test}.{digest.hexdigest()[:16]}.json"
+class NewTests:
+    """A plugin of pytest that runs the tests that have no record yet."""
+
+    def __init__(self, known: Iterable[str]) -> None:
+        self._known = set(known)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Drop tests that have a record."""
+        items[:] = [item for item in items if item.nodeid not in self._known]
 
 
-def write_record(path: Path, recorder: LineRecorder) -> None:
-    """Write what was recorded of a file of tests."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([test._asdict() for test in recorder.tests]))
+class Record(NamedTuple):
+    """The tests of a file, with digests of the file and of the modules whose lines they ran."""
+
+    digest: str
+    modules: dict[str, str]
+    tests: list[CoveringTest]
+
+    def write(self, path: Path) -> None:
+        """Write the record as JSON."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps([self.digest, self.modules, self.tests]))
+
+    @classmethod
+    def read(cls, path: Path) -> Record:
+        """Read a record; an empty one if there is none."""
+        if not path.exists():
+            return cls("", {}, [])
+        digest, modules, tests = json.loads(path.read_text())
+        return cls(digest, modules, [CoveringTest(*test) for test in tests])
 
 
-def read_record(path: Path) -> list[CoveringTest]:
-    """Read what was recorded of a file of tests."""
-    return [CoveringTest(**test) for test in json.loads(path.read_text())]
+def digest_of(path: Path) -> str:
+    """Return a digest of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def covering(

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.covering import CoveringTest, LineRecorder, Selection, covering, read_record, record_path, write_record
+from bench.covering import CoveringTest, LineRecorder, NewTests, Record, Selection, covering, digest_of
 from bench.known_mutants import EQUIVALENT, KNOWN
 from bench.mutants import Mutant, mutants
 
@@ -185,8 +185,13 @@ TESTS: dict[str, tuple[str, ...]] = {
 # ---- running --------------------------------------------------------------------------------------------------------
 
 
-def run_tests(copy: Path, tests: Sequence[str], limit_s: float, plugin: Any = None, record: Path | None = None) -> str:
-    """Run files of tests on the copy in a forked process; return "passed", "failed", "none" or "time"."""
+def run_tests(
+    copy: Path, tests: Sequence[str], limit_s: float, plugins: Sequence[Any] = (), record: Path | None = None
+) -> str:
+    """Run files of tests on the copy in a forked process; return "passed", "failed", "none" or "time".
+
+    With the path of a record, what the first plugin recorded is written beside it, as a new one.
+    """
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -194,9 +199,11 @@ def run_tests(copy: Path, tests: Sequence[str], limit_s: float, plugin: Any = No
         signal.setitimer(signal.ITIMER_REAL, limit_s)
         status = 1
         try:
-            status = _pytest(copy, tests, plugin)
+            status = _pytest(copy, tests, plugins)
             if record is not None:
-                write_record(record, plugin)
+                package = copy / "fastspml"
+                modules = {path.relative_to(package).as_posix(): digest_of(path) for path in package.rglob("*.py")}
+                Record("", modules, plugins[0].tests).write(record.with_suffix(".new"))
         finally:
             os._exit(status)
     _, status = os.waitpid(child, 0)
@@ -207,7 +214,7 @@ def run_tests(copy: Path, tests: Sequence[str], limit_s: float, plugin: Any = No
     return {0: "passed", 5: "none"}.get(os.WEXITSTATUS(status), "failed")
 
 
-def _pytest(copy: Path, tests: Sequence[str], plugin: Any) -> int:
+def _pytest(copy: Path, tests: Sequence[str], plugins: Sequence[Any]) -> int:
     import pytest
 
     for name in [name for name in sys.modules if name.partition(".")[0] in ("bench", "fastspml", "tests")]:
@@ -220,36 +227,45 @@ def _pytest(copy: Path, tests: Sequence[str], plugin: Any) -> int:
     os.dup2(null, 1)
     os.dup2(null, 2)
     options = ["-q", "-o", "addopts=", "--benchmark-disable", "-p", "no:cacheprovider"]
-    options += [] if isinstance(plugin, LineRecorder) else ["-x"]
+    options += [] if any(isinstance(plugin, LineRecorder) for plugin in plugins) else ["-x"]
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of preloaded plugins
-    return int(pytest.main([*options, *(f"tests/{test}" for test in tests)], [] if plugin is None else [plugin]))
+    return int(pytest.main([*options, *(f"tests/{test}" for test in tests)], plugins))
 
 
-def recorded(copy: Path, tests: Sequence[str]) -> list[CoveringTest]:
-    """Return the lines that every test of some files runs, recorded where that was not done; the tests must pass."""
-    found = []
+def recorded(copy: Path, tests: Sequence[str], module: str) -> list[CoveringTest]:
+    """Return the tests of some files with the lines that they run; new tests are recorded first, and must pass.
+
+    If the module has changed since the lines of a file's tests were recorded, no line of it is known.
+    """
+    found: list[CoveringTest] = []
     for test in tests:
-        path = record_path(copy.parent, copy, test)
-        if not path.exists():
-            outcome = run_tests(copy, [test], 1800.0, LineRecorder(copy / "fastspml"), path)
-            if outcome != "passed" and run_tests(copy, [test], 1800.0) != "passed":
-                path.unlink(missing_ok=True)
+        path, digest = copy.parent / "lines" / f"{test}.json", digest_of(copy / "tests" / test)
+        record = Record.read(path)
+        if record.digest != digest:
+            plugins = [LineRecorder(copy / "fastspml"), NewTests(known.name for known in record.tests)]
+            path.with_suffix(".new").unlink(missing_ok=True)
+            outcome = run_tests(copy, [test], 1800.0, plugins, path)
+            if outcome not in ("passed", "none") and run_tests(copy, [test], 1800.0) != "passed":
                 raise RuntimeError(f"{test} must pass without any change")
-        found += read_record(path)
+            new = Record.read(path.with_suffix(".new"))
+            record = Record(digest, new.modules | record.modules, [*record.tests, *new.tests])
+            record.write(path)
+        is_changed = record.modules.get(module) != digest_of(copy / "fastspml" / module)
+        found += [known._replace(lines={}, fixture_lines={}) if is_changed else known for known in record.tests]
     return found
 
 
 def is_killed(copy: Path, module: str, mutant: Mutant, tests: Sequence[str]) -> bool:
     """Return whether a test fails on a mutant: first those that run its lines, then others that may run them."""
     path = copy / "fastspml" / module
-    groups = covering(recorded(copy, tests), module, mutant.line, mutant.last_line)
+    groups = covering(recorded(copy, tests, module), module, mutant.line, mutant.last_line)
     original, status = path.read_text(), path.stat()
     path.write_text(mutant.text)
     try:
         for group in groups:
             limits_s = {test.name: LIMIT_FACTOR * test.seconds + LIMIT_EXTRA_S for test in group}
             files = list(dict.fromkeys(test.file for test in group))
-            if group and run_tests(copy, files, sum(limits_s.values()), Selection(limits_s)) in ("failed", "time"):
+            if group and run_tests(copy, files, sum(limits_s.values()), [Selection(limits_s)]) in ("failed", "time"):
                 return True
         return False
     finally:
@@ -423,7 +439,9 @@ def main() -> None:
     parser.add_argument("--survivors", action="store_true", help="test the survivors of stored results once more")
     parser.add_argument("--known", action="store_true", help="run the mutants of bench.known_mutants instead")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start no module after that time")
-    parser.add_argument("--folder", type=Path, help="where the copy is kept, with its compiled kernels")
+    parser.add_argument(
+        "--folder", type=Path, help="where the copy, its compiled kernels and records of tests are kept"
+    )
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "bench" / "results")
     options = parser.parse_args()
     for name in PRELOADED:
