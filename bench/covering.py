@@ -20,7 +20,7 @@ STARTERS = ("_execute_child", "spawnv_passfds", "_launch")  # of subprocess and 
 
 
 class CoveringTest(NamedTuple):
-    """A test: its name in pytest, how long it took, and the lines that it and its fixtures ran, by module."""
+    """A test: its name in pytest, its seconds of CPU time, and the lines that it and its fixtures ran, by module."""
 
     name: str
     seconds: float
@@ -47,11 +47,11 @@ class LineRecorder:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Time a test with its fixtures, and keep what was recorded."""
         self._fixture_lines: set[tuple[str, int]] = set()
-        self._lines, self._starts_processes, began = set(), False, time.perf_counter()
+        self._lines, self._starts_processes, began = set(), False, time.process_time()
         try:
             return (yield)
         finally:
-            seconds = time.perf_counter() - began
+            seconds = time.process_time() - began
             lines, fixture_lines = self._by_module(self._lines), self._by_module(self._fixture_lines)
             self.tests.append(CoveringTest(item.nodeid, seconds, lines, fixture_lines, self._starts_processes))
 
@@ -96,7 +96,7 @@ class LineRecorder:
 
 
 class Selection:
-    """A plugin of pytest that runs some tests only, in order, each with a limit of time that ends the process."""
+    """A plugin of pytest that runs some tests only, in order, each with a limit of CPU time that ends the process."""
 
     def __init__(self, limits_s: dict[str, float]) -> None:
         self._limits_s = limits_s
@@ -112,7 +112,7 @@ class Selection:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Start the clock of a test."""
-        signal.setitimer(signal.ITIMER_REAL, self._limits_s[item.nodeid])
+        signal.setitimer(signal.ITIMER_PROF, self._limits_s[item.nodeid])
 
 
 class NewTests:
