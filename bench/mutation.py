@@ -48,7 +48,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "__init__.py": ("test_checks.py", "test_interop.py"),
     "checks.py": ("test_checks.py",),
     "leaks.py": ("test_leaks.py",),
-    "labels.py": ("test_network.py", "test_interop.py"),
+    "labels.py": ("test_labels.py", "test_network.py", "test_interop.py"),
     "links.py": ("test_network.py",),
     "vocabulary.py": ("test_network.py", "test_dense_blocks.py", "test_mapped.py"),
     "splits.py": ("test_network.py",),
@@ -375,10 +375,11 @@ def page(results: dict[str, dict[str, Any]]) -> str:
     from bench.paper.tables import markdown
 
     rows: list[list[Any]] = []
-    for module, row in results.items():
-        commits = ", ".join(dict.fromkeys(row[key] for key in ("commit", "tested_again") if key in row))
-        rows.append([module, commits, row["mutants"], row["tested"], row["killed_at_first"], row["killed"]])
-        rows[-1].append(sum(_reason(module, survivor) is not None for survivor in row["survivors"]))
+    for module, result in results.items():
+        commits = ", ".join(dict.fromkeys(result[key] for key in ("commit", "tested_again") if key in result))
+        n_equivalent = sum(_reason(module, survivor) is not None for survivor in result["survivors"])
+        counts = [result[key] for key in ("mutants", "tested", "killed_at_first", "killed")]
+        rows.append([module, commits, *counts, n_equivalent])
     rows.append(["all", "", *(sum(row[column] for row in rows) for column in range(2, 7))])
     for row in rows:
         row.append(row[5] / max(1, row[3] - row[6]))
@@ -386,8 +387,8 @@ def page(results: dict[str, dict[str, Any]]) -> str:
         f"- `{module}`, line {survivor['line']}, `{_short(survivor['code'])}`:"
         f" `{_short(survivor['before'])}` became `{_short(survivor['after'])}`."
         f" {_reason(module, survivor) or 'Not explained.'}"
-        for module, row in results.items()
-        for survivor in row["survivors"]
+        for module, result in results.items()
+        for survivor in result["survivors"]
     ]
     tested, at_first, killed = rows[-1][3:6]
     share = at_first / max(1, tested)
