@@ -222,4 +222,11 @@ EQUIVALENT: list[Equivalent] = [
         "2",
         THREADS,
     ),
+    Equivalent(
+        "selection/scorings.py",
+        "return scoring",
+        "return scoring",
+        "return None",
+        "Nothing reached the statement, so it was deleted.",
+    ),
 ]
