@@ -316,6 +316,7 @@ def test_a_metric_that_takes_counts_weights_them():
         (lambda: fs.Metric.diagonal(ROOT), "weights must have one dimension"),
         (lambda: fs.Metric.diagonal([np.nan]), "must be finite"),
         (lambda: fs.Metric.full([[np.inf]]), "the matrix of a metric must be finite"),
+        (lambda: fs.Metric.full([[np.nan]]), "the matrix of a metric must be finite"),
         (lambda: fs.Metric.identity(2, vocabulary=["a"]), "vocabulary names 1 features, but the metric has 2"),
         (lambda: fs.Metric.identity(2, takes_counts=True), "needs the weighting to apply"),
         (lambda: fs.Metric.identity(2) + fs.Metric.identity(3), "over 2 and 3 features cannot be added"),
