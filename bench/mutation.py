@@ -400,6 +400,7 @@ module only. A mutant is killed if a test fails or takes three times as long as 
 tests killed before any test was added for a mutant of this sample: {at_first} of {tested}, {share:.3f}.
 It estimates the score of mutants that were not sampled. Now {killed} of {tested} are killed.
 Equivalent mutants, which no test can kill, have a reason below. The score is the share of killed among all others.
+{len(results)} of {len(TESTS)} modules have been measured.
 
 {markdown(header, rows)}
 
