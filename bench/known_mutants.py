@@ -1,4 +1,7 @@
-"""Mutants that once survived the tests of their module; `python -m bench.mutation --known` runs the tests on each."""
+"""Mutants that once survived the tests of their module, and those that no test can kill.
+
+`python -m bench.mutation --known` runs the tests on each of the first; results give the reasons of the second.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,18 @@ class Known(NamedTuple):
     tests: tuple[str, ...]
 
 
+class Equivalent(NamedTuple):
+    """A change that no test can notice: where it is, the line as in the source, and why nothing follows from it."""
+
+    module: str
+    code: str
+    before: str
+    after: str
+    reason: str
+
+
+SELECTION, MEASURES, INDEX = ("test_selection.py",), ("test_measures.py", "test_report.py"), ("test_index.py",)
+NETWORK, WEIGHTING, RUNS = ("test_network.py",), ("test_weighting.py",), ("test_runs.py",)
 # By module, relative to fastspml/, and its tests: what changes, and the code before and after.
 MUTANTS: dict[tuple[str, str], list[tuple[str, str, str]]] = {
     ("ranking/measures.py", "test_measures.py test_report.py"): [
@@ -125,10 +140,38 @@ MUTANTS: dict[tuple[str, str], list[tuple[str, str, str]]] = {
         ("another file on a worker", "networks_checksum(recipe.path, prepared) != recipe.checksum", "False"),
         ("a missed round", "self.round.start != start.since", "False"),
     ],
-    ("cli/evaluate.py", "test_cli.py"): [("leaks are not said", "_say_leaks(networks, model.hidden_nodes_)", "pass")],
+    ("cli/evaluate.py", "test_cli_predict.py"): [
+        ("leaks are not said", "_say_leaks(networks, model.hidden_nodes_)", "pass")
+    ],
 }
 KNOWN = [
     Known(what, module, before, after, tuple(tests.split()))
     for (module, tests), mutants in MUTANTS.items()
     for what, before, after in mutants
+]
+
+THREADS = "Results do not depend on the number of threads."
+
+EQUIVALENT: list[Equivalent] = [
+    Equivalent(
+        "ranking/calibration.py",
+        "if value > best or best - value <= 1e-12 * max(1.0, abs(best)):",
+        "1e-12 * max(1.0, abs(best))",
+        "(1e-12 / max(1.0, abs(best)))",
+        "Newton's method has converged at either tolerance; one more step changes the result by rounding only.",
+    ),
+    Equivalent(
+        "ranking/measures.py",
+        "def quality(self, scorer: Metric | Scorer | Any, k: int = 10, n_threads: int = 1) -> LinkQuality:",
+        "1",
+        "2",
+        THREADS,
+    ),
+    Equivalent(
+        "selection/scorings.py",
+        "return scoring",
+        "return scoring",
+        "return None",
+        "Nothing reached the statement, so it was deleted.",
+    ),
 ]

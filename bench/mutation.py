@@ -1,7 +1,8 @@
 """Mutation testing outside the kernels: python -m bench.mutation [--sample 10] [--only TEXT] [--seed 0] [-o folder].
 
-A mutant is one small change of a module: an operator, a constant, a condition, a returned value or a removed statement.
-The tests of the module run on a copy of the repository, once for each mutant; those that fail kill it.
+The tests of a module run on a copy of the repository, once for each of a sample of its mutants (`bench.mutants`).
+A test that fails kills the mutant. The tests that run the changed lines come first. Results of modules that are not
+measured again are kept. `--survivors` tests the survivors of stored results once more, after tests were added.
 
 Existing tools do not fit: mutmut and cosmic-ray run the whole suite or one command for all modules, in a new
 interpreter each time. Here, the tests of one module run in a process forked after the imports of all dependencies.
@@ -10,9 +11,9 @@ interpreter each time. Here, the tests of one module run in a process forked aft
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
 import importlib
+import json
 import os
 import random
 import shutil
@@ -21,9 +22,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from bench.covering import CoveringTest, LineRecorder, NewTests, Record, Selection, covering, digest_of
+from bench.known_mutants import EQUIVALENT, KNOWN
+from bench.mutants import Mutant, mutants
 
 ROOT = Path(__file__).parent.parent
 PARTS = ("fastspml", "tests", "bench", "data", "pyproject.toml", "setup.cfg", "README.md", "CHANGELOG.md", "LICENSE")
@@ -31,16 +36,19 @@ PRELOADED = (
     "pytest", "numpy", "scipy.sparse", "scipy.io", "scipy.stats", "scipy.special", "scipy.optimize", "h5py", "numba",
     "hypothesis", "pandas", "anndata", "sklearn.linear_model", "networkx",
 )  # fmt: skip
-LIMIT_FACTOR, LIMIT_EXTRA_S = (
-    3.0,
-    20.0,
-)  # a mutant that takes longer than this many times the tests, and seconds, is killed
+# A test fails if it takes more CPU time than LIMIT_FACTOR times its usual one and LIMIT_EXTRA_S.
+LIMIT_FACTOR, LIMIT_EXTRA_S = 3.0, 20.0
+KILLED = ("failed", "time")
+LIMIT_WAITING_S = 1200.0  # for tests that wait: the machine may be busy
 
-# The tests of each module, those with fast tests first.
+TESTS_OF_ALL = ("test_defaults.py",)
+
+# The tests of each module beside TESTS_OF_ALL, those with fast tests first.
 TESTS: dict[str, tuple[str, ...]] = {
+    "__init__.py": ("test_checks.py", "test_interop.py"),
     "checks.py": ("test_checks.py",),
     "leaks.py": ("test_leaks.py",),
-    "labels.py": ("test_network.py", "test_interop.py"),
+    "labels.py": ("test_labels.py", "test_network.py", "test_interop.py"),
     "links.py": ("test_network.py",),
     "vocabulary.py": ("test_network.py", "test_dense_blocks.py", "test_mapped.py"),
     "splits.py": ("test_network.py",),
@@ -70,7 +78,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "parameters.py": ("test_learners.py",),
     "machine.py": ("test_machine.py",),
     "interop.py": ("test_interop.py",),
-    "network.py": ("test_network.py", "test_csr.py"),
+    "network.py": ("test_network.py", "test_csr.py", "test_interop.py"),
     "sparse/csr.py": ("test_csr.py", "test_network.py", "test_dense_blocks.py"),
     "sparse/mapped.py": ("test_mapped.py",),
     "synthetic.py": ("test_synthetic.py",),
@@ -99,10 +107,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "selection/grids.py": ("test_selection.py",),
     "selection/folds.py": ("test_selection.py",),
     "selection/scorings.py": ("test_selection.py",),
-    "selection/trials.py": ("test_selection.py",),
-    "selection/cross_validation.py": ("test_selection.py",),
+    "selection/trials.py": ("test_selection.py", "test_refinements.py"),
+    "selection/cross_validation.py": ("test_selection.py", "test_refinements.py"),
     "selection/halving.py": ("test_selection.py",),
-    "training/model_files.py": ("test_model_files.py", "test_continuing.py"),
+    "training/model_files.py": ("test_model_files.py", "test_continuing.py", "test_shards.py"),
     "training/continuing.py": ("test_continuing.py",),
     "training/adding.py": ("test_continuing.py",),
     "training/objective.py": ("test_objective.py", "test_learners.py"),
@@ -111,118 +119,106 @@ TESTS: dict[str, tuple[str, ...]] = {
     "runs/listing.py": ("test_runs.py",),
     "runs/history.py": ("test_runs.py", "test_report.py"),
     "runs/keys.py": ("test_runs.py", "test_cli.py"),
+    "ranking/calibration_files.py": ("test_calibrating.py",),
+    "ranking/hidden_calibration.py": ("test_cli_calibrate.py",),
+    "ranking/known_links.py": ("test_known_links.py",),
+    "selection/refinements.py": ("test_refinements.py",),
+    "selection/runners.py": ("test_selection.py", "test_distributed.py"),
+    "training/algorithm.py": ("test_learners.py", "test_shards.py"),
+    "training/calibrating.py": ("test_calibrating.py",),
+    "training/chunks.py": ("test_learners.py", "test_bits.py"),
+    "training/estimator.py": ("test_learners.py", "test_continuing.py", "test_dense_blocks.py"),
+    "training/layout.py": ("test_shards.py", "test_learners.py", "test_bits.py"),
+    "training/loop.py": ("test_learners.py", "test_bits.py"),
+    "training/mtspml.py": ("test_learners.py", "test_bits.py"),
+    "training/packed.py": ("test_shards.py",),
+    "training/problem.py": ("test_learners.py", "test_bits.py", "test_continuing.py"),
+    "training/progress_bar.py": ("test_notebook.py",),
+    "training/shards.py": ("test_shards.py",),
+    "training/solution.py": ("test_learners.py", "test_shards.py"),
+    "training/spml.py": ("test_learners.py", "test_bits.py"),
+    "training/state.py": ("test_learners.py", "test_shards.py", "test_continuing.py"),
+    "baselines/pair_svm.py": ("test_baselines.py",),
+    "baselines/plain.py": ("test_baselines.py", "test_measures.py"),
+    "sklearn.py": ("test_sklearn.py",),
+    "notebook.py": ("test_notebook.py",),
+    "datasets.py": ("test_datasets.py",),
+    "runs/checkpoints.py": ("test_runs.py",),
+    "runs/config.py": ("test_runs.py", "test_cli.py"),
+    "runs/evaluations.py": ("test_runs.py", "test_cli_predict.py", "test_cli_calibrate.py"),
+    "runs/folder.py": ("test_runs.py",),
+    "runs/lock.py": ("test_runs.py",),
+    "runs/opening.py": ("test_runs.py", "test_cli_predict.py"),
+    "runs/run.py": ("test_runs.py",),
+    "runs/selecting.py": ("test_cli_select.py",),
+    "runs/signals.py": ("test_runs.py",),
+    "cli/__init__.py": ("test_cli.py",),
+    "cli/calibrate.py": ("test_cli_calibrate.py",),
+    "cli/completion.py": ("test_cli_completion.py",),
+    "cli/convert.py": ("test_cli_import.py",),
+    "cli/demo.py": ("test_cli.py",),
+    "cli/evaluate.py": ("test_cli_predict.py", "test_cli.py"),
+    "cli/explain.py": ("test_cli_predict.py", "test_cli.py"),
+    "cli/flags.py": ("test_cli_predict.py", "test_cli.py", "test_cli_select.py"),
+    "cli/import_networks.py": ("test_cli_import.py", "test_cli.py"),
+    "cli/info.py": ("test_cli_import.py", "test_cli.py"),
+    "cli/progress.py": ("test_cli_output.py", "test_cli.py"),
+    "cli/report.py": ("test_report.py", "test_cli.py"),
+    "cli/runs.py": ("test_runs.py", "test_cli.py"),
+    "cli/select.py": ("test_cli_select.py",),
+    "cli/serve.py": ("test_service.py",),
+    "cli/train.py": ("test_cli.py", "test_runs.py"),
+    "cli/warm_up.py": ("test_cli.py",),
+    "service/http_server.py": ("test_service.py",),
+    "service/link_service.py": ("test_service.py",),
+    "service/openapi.py": ("test_service.py",),
+    "service/search_page.py": ("test_service.py", "test_service_page.py"),
+    "report/comparison.py": ("test_report.py",),
+    "report/page.py": ("test_report.py",),
+    "report/plots.py": ("test_report.py",),
+    "report/summary.py": ("test_report.py",),
+    "report/template.py": ("test_report.py",),
+    "cluster/__init__.py": ("test_distributed.py",),
+    "cluster/driver.py": ("test_distributed.py",),
+    "cluster/messages.py": ("test_distributed.py",),
+    "cluster/worker.py": ("test_distributed.py",),
 }
-
-COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
-}  # fmt: skip
-ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
-    ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.LShift: ast.RShift,
-}  # fmt: skip
-
-
-class Mutant(NamedTuple):
-    """A changed module: the line, the code before and after, and the whole text."""
-
-    line: int
-    before: str
-    after: str
-    text: str
-
-
-# ---- mutants --------------------------------------------------------------------------------------------------------
-
-
-def mutants(text: str) -> list[Mutant]:
-    """Return all mutants of a module, in the order of its lines; annotations, messages and docstrings stay."""
-    lines = text.encode().splitlines(keepends=True)
-    found = []
-    for node, after in _changes(ast.parse(text)):
-        start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
-        end = sum(map(len, lines[: node.end_lineno - 1])) + node.end_col_offset
-        raw = text.encode()
-        changed = (raw[:start] + after.encode() + raw[end:]).decode()
-        found.append(Mutant(node.lineno, raw[start:end].decode(), after, changed))
-    return sorted(found, key=lambda mutant: mutant.line)
-
-
-def _changes(node: ast.AST) -> Iterator[tuple[Any, str]]:
-    """Yield parts of a tree, each with what replaces it in the source."""
-    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-        return
-    yield from ((node, after) for after in _replacements(node))
-    if isinstance(node, ast.Raise) or _is_warning(node):  # the words of messages are not tested
-        return
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):  # -1 and -2 often mean the same
-        return
-    for name, value in ast.iter_fields(node):
-        if name in ("annotation", "returns", "decorator_list", "keywords_of_class", "type_params", "format_spec"):
-            continue
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST):
-                yield from _changes(child)
-
-
-def _is_warning(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and ast.unparse(node.func) in ("warnings.warn", "file.refuse", "self.refuse")
-
-
-def _replacements(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Compare) and len(node.ops) >= 1:
-        for place, operator in enumerate(node.ops):
-            ops = list(node.ops)
-            ops[place] = COMPARISONS[type(operator)]()
-            yield f"({ast.unparse(ast.Compare(node.left, ops, node.comparators))})"
-    elif isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
-        yield f"({ast.unparse(ast.BinOp(node.left, ARITHMETIC[type(node.op)](), node.right))})"
-    elif isinstance(node, ast.BoolOp):
-        other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-        yield f"({ast.unparse(ast.BoolOp(other, node.values))})"
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        yield f"({ast.unparse(node.operand)})"
-    elif isinstance(node, ast.Constant) and isinstance(node.value, (bool, int, float)):
-        value = node.value
-        yield (
-            repr(not value) if isinstance(value, bool) else repr(value + 1 if isinstance(value, int) else 2 * value + 1)
-        )
-    elif isinstance(node, ast.Return) and node.value is not None and not _is_none(node.value):
-        yield "return None"
-    elif isinstance(node, (ast.Raise, ast.AugAssign)) or (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-    ):
-        yield "pass"
-
-
-def _is_none(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 # ---- running --------------------------------------------------------------------------------------------------------
 
 
-def run_tests(copy: Path, tests: tuple[str, ...], limit_s: float) -> str:
-    """Run tests on the copy in a forked process; return "passed", "failed" or "time"."""
+def run_tests(
+    copy: Path, tests: Sequence[str], limit_s: float, plugins: Sequence[Any] = (), record: Path | None = None
+) -> str:
+    """Run files of tests on the copy in a forked process; return "passed", "failed", "none" or "time".
+
+    With the path of a record, what the first plugin recorded is written beside it, as a new one.
+    """
     child = os.fork()
     if child == 0:
         os.setsid()
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        for number in (signal.SIGALRM, signal.SIGPROF):
+            signal.signal(number, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, limit_s)
         status = 1
         try:
-            status = _pytest(copy, tests)
+            status = _pytest(copy, tests, plugins)
+            if record is not None:
+                package = copy / "fastspml"
+                modules = {path.relative_to(package).as_posix(): digest_of(path) for path in package.rglob("*.py")}
+                Record("", modules, plugins[0].tests).write(record.with_suffix(".new"))
         finally:
             os._exit(status)
     _, status = os.waitpid(child, 0)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
     if os.WIFSIGNALED(status):
-        return "time" if os.WTERMSIG(status) == signal.SIGALRM else "failed"
-    return "passed" if status == 0 else "failed"
+        return "time" if os.WTERMSIG(status) in (signal.SIGALRM, signal.SIGPROF) else "failed"
+    return {0: "passed", 5: "none"}.get(os.WEXITSTATUS(status), "failed")
 
 
-def _pytest(copy: Path, tests: tuple[str, ...]) -> int:
+def _pytest(copy: Path, tests: Sequence[str], plugins: Sequence[Any]) -> int:
     import pytest
 
     for name in [name for name in sys.modules if name.partition(".")[0] in ("bench", "fastspml", "tests")]:
@@ -234,99 +230,179 @@ def _pytest(copy: Path, tests: tuple[str, ...]) -> int:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
-    options = ["-x", "-q", "-o", "addopts=", "--benchmark-disable", "-p", "no:cacheprovider"]
+    options = ["-q", "-o", "addopts=", "--benchmark-disable", "-p", "no:cacheprovider"]
+    options += [] if any(isinstance(plugin, LineRecorder) for plugin in plugins) else ["-x"]
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of preloaded plugins
-    return int(pytest.main([*options, *(f"tests/{test}" for test in tests)]))
+    return int(pytest.main([*options, *(f"tests/{test}" for test in tests)], plugins))
 
 
-def seconds_of(copy: Path, tests: tuple[str, ...]) -> float:
-    """Return the time that tests take without any change; they must pass."""
-    began = time.perf_counter()
-    if run_tests(copy, tests, 600.0) != "passed":
-        raise RuntimeError(f"{', '.join(tests)} must pass without any change")
-    return time.perf_counter() - began
+def recorded(copy: Path, tests: Sequence[str], module: str) -> list[CoveringTest]:
+    """Return the tests of some files with the lines that they run; new tests are recorded first, and must pass.
+
+    If the module has changed since the lines of a file's tests were recorded, no line of it is known.
+    """
+    found: list[CoveringTest] = []
+    for test in tests:
+        path, digest = copy.parent / "lines" / f"{test}.json", digest_of(copy / "tests" / test)
+        record = Record.read(path)
+        if record.digest != digest:
+            plugins = [LineRecorder(copy / "fastspml"), NewTests(known.name for known in record.tests)]
+            path.with_suffix(".new").unlink(missing_ok=True)
+            outcome = run_tests(copy, [test], LIMIT_WAITING_S, plugins, path)
+            if outcome not in ("passed", "none") and run_tests(copy, [test], LIMIT_WAITING_S) != "passed":
+                raise RuntimeError(f"{test} must pass without any change")
+            new = Record.read(path.with_suffix(".new"))
+            record = Record(digest, new.modules | record.modules, [*record.tests, *new.tests])
+            record.write(path)
+        is_changed = record.modules.get(module) != digest_of(copy / "fastspml" / module)
+        found += [known._replace(lines={}, fixture_lines={}) if is_changed else known for known in record.tests]
+    return found
 
 
-def score_module(copy: Path, module: str, tests: tuple[str, ...], sample: int, seed: int) -> dict[str, Any]:
-    """Test a random sample of a module's mutants; return the counts and the survivors."""
+def outcome_of(copy: Path, module: str, mutant: Mutant, tests: Sequence[str]) -> str:
+    """Return "failed" or "time" if a test kills a mutant: those that run its lines, then others that may run them."""
     path = copy / "fastspml" / module
-    original = path.read_text()
-    limit_s = LIMIT_FACTOR * seconds_of(copy, tests) + LIMIT_EXTRA_S
-    found = mutants(original)
-    chosen = random.Random(f"{seed}/{module}").sample(found, min(sample, len(found)))
-    survivors = []
+    groups = covering(recorded(copy, tests, module), module, mutant.line, mutant.last_line)
+    original, status = path.read_text(), path.stat()
+    path.write_text(mutant.text)
     try:
-        for mutant in sorted(chosen, key=lambda mutant: mutant.line):
-            path.write_text(mutant.text)
-            if run_tests(copy, tests, limit_s) == "passed":
-                survivors.append({"line": mutant.line, "before": mutant.before, "after": mutant.after})
+        for group in groups:
+            limits_s = {test.name: LIMIT_FACTOR * test.seconds + LIMIT_EXTRA_S for test in group}
+            files = list(dict.fromkeys(test.file for test in group))
+            outcome = run_tests(copy, files, LIMIT_WAITING_S, [Selection(limits_s)]) if group else "none"
+            if outcome in KILLED:
+                return outcome
+        return "passed"
     finally:
         path.write_text(original)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def score_module(copy: Path, module: str, sample: int, seed: int) -> dict[str, Any]:
+    """Test a random sample of a module's mutants; return the counts and the survivors."""
+    original = (copy / "fastspml" / module).read_text()
+    found = mutants(original)
+    chosen = random.Random(f"{seed}/{module}").sample(found, min(sample, len(found)))
+    chosen.sort(key=lambda mutant: mutant.line)
+    outcomes = [outcome_of(copy, module, mutant, _tests_of(module)) for mutant in chosen]
+    survivors = [_survivor(original, m) for m, outcome in zip(chosen, outcomes, strict=True) if outcome not in KILLED]
+    n_killed = len(chosen) - len(survivors)
     return {
         "mutants": len(found),
         "tested": len(chosen),
-        "killed": len(chosen) - len(survivors),
+        "killed": n_killed,
+        "killed_at_first": n_killed,
+        "killed_by_time": outcomes.count("time"),
+        "seed": seed,
+        "commit": _commit(),
         "survivors": survivors,
     }
 
 
+def retest(copy: Path, module: str, row: dict[str, Any]) -> dict[str, Any]:
+    """Test the survivors of a stored row once more; return the row with what is killed now."""
+    original = (copy / "fastspml" / module).read_text()
+    found = mutants(original)
+    survivors = []
+    for old in row["survivors"]:
+        same = [m for m in found if (m.before, m.after) == (old["before"], old["after"])]
+        if not same:
+            raise RuntimeError(f"{module} has changed since it was measured; measure it again with --only {module}")
+        mutant = min(same, key=lambda m: abs(m.line - old["line"]))
+        new = _survivor(original, mutant)
+        if _reason(module, new) is not None or outcome_of(copy, module, mutant, _tests_of(module)) not in KILLED:
+            survivors.append(new)
+    killed = row["tested"] - len(survivors)
+    return row | {"killed": killed, "tested_again": _commit(), "survivors": survivors}
+
+
+def _tests_of(module: str) -> tuple[str, ...]:
+    return (*TESTS_OF_ALL, *TESTS[module])
+
+
+def _survivor(original: str, mutant: Mutant) -> dict[str, Any]:
+    code = original.splitlines()[mutant.line - 1].strip()
+    return {"line": mutant.line, "code": code, "before": mutant.before, "after": mutant.after}
+
+
+def _commit() -> str:
+    from bench.environment import about
+
+    return str(about()["commit"])
+
+
 def run_known(copy: Path, text: str) -> list[dict[str, Any]]:
     """Run the tests on each mutant of `known_mutants` whose module contains the text; return which are killed."""
-    from bench.known_mutants import KNOWN
-
     rows = []
-    chosen = [known for known in KNOWN if text in known.module]
-    limit_s = {t: LIMIT_FACTOR * seconds_of(copy, t) + LIMIT_EXTRA_S for t in {known.tests for known in chosen}}
-    for known in chosen:
-        path = copy / "fastspml" / known.module
-        original = path.read_text()
+    for known in [known for known in KNOWN if text in known.module or text in known.what]:
+        original = (copy / "fastspml" / known.module).read_text()
         if original.count(known.before) != 1:
-            raise RuntimeError(f"{known.what}: {known.module} has {original.count(known.before)} x {known.before!r}")
-        try:
-            path.write_text(original.replace(known.before, known.after))
-            outcome = run_tests(copy, known.tests, limit_s[known.tests])
-        finally:
-            path.write_text(original)
-        rows.append({"what": known.what, "module": known.module, "is_killed": outcome != "passed"})
-        print(f"{known.what}: {'SURVIVED' if outcome == 'passed' else outcome}", flush=True)
+            rows.append({"what": known.what, "is_killed": False})
+            print(f"{known.what}: {known.module} has {original.count(known.before)} x {known.before!r}", flush=True)
+            continue
+        line = original[: original.index(known.before)].count("\n") + 1
+        changed = original.replace(known.before, known.after)
+        mutant = Mutant(line, line + known.before.count("\n"), known.before, known.after, changed)
+        rows.append({"what": known.what, "is_killed": outcome_of(copy, known.module, mutant, known.tests) in KILLED})
+        print(f"{known.what}: {'killed' if rows[-1]['is_killed'] else 'SURVIVED'}", flush=True)
     return rows
 
 
 def copy_repository(folder: Path) -> Path:
-    """Copy what tests need; kernels are compiled there once."""
+    """Copy what tests need, or update the copy; kernels are compiled there once."""
     copy = folder / "copy"
-    if copy.exists():
-        shutil.rmtree(copy / "fastspml")
-        shutil.rmtree(copy / "tests")
-    listed = subprocess.run(["git", "ls-files", *PARTS], cwd=ROOT, capture_output=True, text=True, check=True)
-    for name in listed.stdout.splitlines():
-        target = copy / name
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *PARTS]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    names = {name for name in listed.stdout.splitlines() if (ROOT / name).exists()}
+    for old in [path for path in copy.rglob("*.py") if path.relative_to(copy).as_posix() not in names]:
+        old.unlink()
+    for name in sorted(names):
+        source, target = ROOT / name, copy / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        if not target.exists():
-            shutil.copyfile(ROOT / name, target, follow_symlinks=False)
+        if source.is_symlink():
+            if not target.is_symlink():
+                target.symlink_to(source.readlink())
+        elif not target.exists() or target.read_bytes() != source.read_bytes():
+            shutil.copyfile(source, target)
     return copy
 
 
-def page(results: dict[str, dict[str, Any]], sample: int, seed: int) -> str:
+# ---- results --------------------------------------------------------------------------------------------------------
+
+
+def page(results: dict[str, dict[str, Any]]) -> str:
     """Return the scores and the survivors as Markdown."""
     from bench.paper.tables import markdown
 
-    rows = [
-        [name, r["mutants"], r["tested"], r["killed"], r["killed"] / max(1, r["tested"])] for name, r in results.items()
-    ]
-    tested, killed = (sum(r[key] for r in results.values()) for key in ("tested", "killed"))
-    rows.append(["all", sum(r["mutants"] for r in results.values()), tested, killed, killed / max(1, tested)])
+    rows: list[list[Any]] = []
+    for module, result in results.items():
+        commits = ", ".join(dict.fromkeys(result[key] for key in ("commit", "tested_again") if key in result))
+        n_equivalent = sum(_reason(module, survivor) is not None for survivor in result["survivors"])
+        counts = [result[key] for key in ("mutants", "tested", "killed_at_first", "killed")]
+        rows.append([module, commits, *counts, n_equivalent])
+    rows.append(["all", "", *(sum(row[column] for row in rows) for column in range(2, 7))])
+    for row in rows:
+        row.append(row[5] / max(1, row[3] - row[6]))
     survivors = [
-        f"- `{name}`, line {s['line']}: `{_short(s['before'])}` became `{_short(s['after'])}`"
-        for name, r in results.items()
-        for s in r["survivors"]
+        f"- `{module}`, line {survivor['line']}, `{_short(survivor['code'])}`:"
+        f" `{_short(survivor['before'])}` became `{_short(survivor['after'])}`."
+        f" {_reason(module, survivor) or 'Not explained.'}"
+        for module, result in results.items()
+        for survivor in result["survivors"]
     ]
+    tested, at_first, killed = rows[-1][3:6]
+    share = at_first / max(1, tested)
+    header = ["module", "commit", "mutants", "tested", "killed at first", "killed", "equivalent", "score"]
     return f"""# Mutation testing
 
-Made by `python -m bench.mutation --sample {sample} --seed {seed}`: random mutants of each module outside the kernels,
-each tested with the tests of its module only. A mutant is killed if a test fails or the tests take three times as long.
+Made by `python -m bench.mutation`: random mutants of each module outside the kernels, each tested with the tests of its
+module only. A mutant is killed if a test fails or takes three times as long as usual. "Killed at first" counts what the
+tests killed before any test was added for a mutant of this sample: {at_first} of {tested}, {share:.3f}.
+It estimates the score of mutants that were not sampled. Now {killed} of {tested} are killed.
+Equivalent mutants, which no test can kill, have a reason below. The score is the share of killed among all others.
+{len(results)} of {len(TESTS)} modules have been measured.
 
-{markdown(["module", "mutants", "tested", "killed", "score"], rows)}
+{markdown(header, rows)}
 
 Survivors ({len(survivors)}):
 
@@ -334,9 +410,31 @@ Survivors ({len(survivors)}):
 """
 
 
+def _reason(module: str, survivor: dict[str, Any]) -> str | None:
+    """Return why a survivor is equivalent to the module; None if it is not."""
+    place = (module, survivor["code"], survivor["before"], survivor["after"])
+    return next((mutant.reason for mutant in EQUIVALENT if mutant[:4] == place), None)
+
+
 def _short(code: str) -> str:
     code = " ".join(code.split()).replace("`", "'")
     return code if len(code) <= 100 else f"{code[:97]}..."
+
+
+def read_results(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the stored row of every module; empty if there is none."""
+    path = folder / "mutation.json"
+    return json.loads(path.read_text())["modules"] if path.exists() else {}
+
+
+def store_results(folder: Path, module: str, row: dict[str, Any]) -> None:
+    """Store the row of a module beside those of other modules, in the order of `TESTS`."""
+    from bench.environment import write_results
+
+    rows = read_results(folder) | {module: row}
+    rows = {name: rows[name] for name in TESTS if name in rows}
+    write_results(folder, "mutation", {"modules": rows})
+    (folder / "mutation.md").write_text(page(rows))
 
 
 def main() -> None:
@@ -344,32 +442,42 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=10, help="mutants per module (default: 10)")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
     parser.add_argument("--only", default="", help="modules whose path contains this text")
+    parser.add_argument("--new", action="store_true", help="modules that have no stored result")
+    parser.add_argument("--survivors", action="store_true", help="test the survivors of stored results once more")
     parser.add_argument("--known", action="store_true", help="run the mutants of bench.known_mutants instead")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start no module after that time")
-    parser.add_argument("--folder", type=Path, help="where the copy is kept, with its compiled kernels")
+    parser.add_argument(
+        "--folder", type=Path, help="where the copy, its compiled kernels and records of tests are kept"
+    )
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "bench" / "results")
     options = parser.parse_args()
     for name in PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    results, began = {}, time.perf_counter()
+    began = time.perf_counter()
     with contextlib.ExitStack() as stack:
         folder = options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        copy = copy_repository(folder)
+        copy = copy_repository(folder.resolve())
         if options.known:
             rows = run_known(copy, options.only)
             print(f"{sum(row['is_killed'] for row in rows)} of {len(rows)} known mutants are killed")
             return
-        for module, tests in TESTS.items():
-            if options.only in module and time.perf_counter() - began < 60 * options.minutes:
-                result = results[module] = score_module(copy, module, tests, options.sample, options.seed)
-                print(f"{module}: {result['killed']} of {result['tested']}", flush=True)
-                for s in result["survivors"]:
-                    print(f"    line {s['line']}: {_short(s['before'])}  ->  {_short(s['after'])}", flush=True)
-    from bench.environment import write_results
-
-    write_results(options.output, "mutation", {"seed": options.seed, "sample": options.sample, "modules": results})
-    (options.output / "mutation.md").write_text(page(results, options.sample, options.seed))
+        stored = read_results(options.output)
+        if options.survivors:
+            chosen = [module for module, row in stored.items() if row["survivors"]]
+        else:
+            chosen = [module for module in TESTS if not (options.new and module in stored)]
+        for module in [module for module in chosen if options.only in module]:
+            if time.perf_counter() - began >= 60 * options.minutes:
+                break
+            if options.survivors:
+                row = retest(copy, module, stored[module])
+            else:
+                row = score_module(copy, module, options.sample, options.seed)
+            store_results(options.output, module, row)
+            print(f"{module}: {row['killed']} of {row['tested']}", flush=True)
+            for s in row["survivors"]:
+                print(f"    line {s['line']}, {s['code']}: {s['before']}  ->  {s['after']}", flush=True)
 
 
 if __name__ == "__main__":

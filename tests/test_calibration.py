@@ -93,6 +93,12 @@ def test_probabilities_are_near_the_true_ones(kind):
     assert calibration.link_ece < 0.05
 
 
+def test_the_error_of_links_is_weighted_by_expected_links():
+    calibration = fs.Calibration.fit(*pairs(sigmoid, n_nodes=40))
+    assert calibration.ece == calibration_error(calibration.curve)
+    assert calibration.link_ece == calibration_error(calibration.curve, by_links=True) != calibration.ece
+
+
 def test_weights_stand_for_pairs_that_were_left_out():
     """Every tenth non-link stands for ten: probabilities stay those of all pairs."""
     scores, labels, nodes = pairs(sigmoid, n_nodes=1000)

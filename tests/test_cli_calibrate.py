@@ -121,6 +121,12 @@ def test_expected_and_found_links_are_those_of_all_pairs(trained, calibrated):
     np.testing.assert_allclose(got.curve[:, :2] @ [1, 0] @ got.curve[:, 2], probability[is_other].sum(), rtol=1e-9)
 
 
+def test_errors_of_probabilities_on_hidden_nodes_are_those_of_their_curve(trained, calibrated):
+    (got, _) = hidden_calibration(fs.load_model(calibrated / "model.h5"), fs.read_networks(trained / "nets.h5"))
+    assert got.ece == calibration_error(got.curve)
+    assert got.link_ece == calibration_error(got.curve, by_links=True) != got.ece
+
+
 def test_a_model_without_hidden_nodes_has_no_deciles(trained):
     networks = fs.read_networks(trained / "nets.h5")
     model = fs.SPML(n_iters=100).fit(networks[0]).calibrate(networks[0], n_folds=2)

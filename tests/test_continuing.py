@@ -253,6 +253,14 @@ def test_iterations_must_be_some(small, n_iters):
         fs.SPML.paper(n_iters=5).fit(small).partial_fit(small, n_iters)
 
 
+@pytest.mark.parametrize("form", ["diagonal", "full"])
+def test_resuming_a_finished_fit_changes_nothing(small, form):
+    model = fs.SPML.paper(n_iters=6, metric=form).fit(small)
+    totals = model.state_.totals.copy()
+    assert model.resume(small).n_iters_ == 6
+    assert np.array_equal(model.state_.totals, totals)
+
+
 def test_resume_is_for_the_same_words_only(small, grown):
     model = fs.SPML.paper(n_iters=5, metric="full").fit(
         fs.Network(small.features * np.r_[0, np.ones(8)], small.adjacency)
@@ -336,6 +344,15 @@ def test_an_added_task_may_bring_words(small, grown, form):
     assert np.array_equal(after[9:], np.eye(11)[9:])
     assert model.task_metrics_[1].diagonal_entries[9:].any()
     assert not model.task_metrics_[0].diagonal_entries[9:].any()
+
+
+@pytest.mark.parametrize("common", ["frozen", "moving"])
+def test_an_added_task_keeps_its_metric_while_another_is_added(tasks, common):
+    model = fs.MTSPML.paper(n_iters=12).fit(tasks[:2]).add_task(tasks[2], n_iters=5, common=common)
+    expected = model.task_metrics_[2].weights.copy()
+    model.add_task(make_network(8), n_iters=5, common=common)
+    assert expected.any()
+    assert np.array_equal(model.task_metrics_[2].weights, expected)
 
 
 def test_progress_stops_a_task_and_keeps_what_it_learned(tasks, monkeypatch):

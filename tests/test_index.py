@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import functools
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +20,7 @@ import fastspml as fs
 from fastspml.ranking import index as index_module
 from fastspml.ranking.index import rank_tasks
 from fastspml.ranking.scores import NodeScores
+from fastspml.ranking.segments import Segments
 from fastspml.sparse.mapped import is_mapped
 from tests import naive
 from tests.conftest import dense, make_network, matrix_of
@@ -200,6 +203,11 @@ def test_the_fit_of_a_task_is_the_mean_cosine_to_the_nearest_linked_nodes(monkey
 def test_a_newcomer_without_features_fits_no_task():
     network = fs.Network([[1.0, 0.0], [0.0, 0.0]], [[0, 1], [0, 0]])
     assert rank_tasks(fs.Metric.identity(2), [network], [[0.0, 0.0], [2.0, 0.0]]).tolist() == [[0.0], [0.5]]
+
+
+def test_a_newcomer_of_length_0_under_an_indefinite_metric_fits_no_task():
+    network = fs.Network([[1.0, 0.0], [1.0, 0.0]], [[0, 1], [0, 0]])
+    assert rank_tasks(fs.Metric.diagonal([1.0, -1.0]), [network], [[1.0, 1.0]]).tolist() == [[0.0]]
 
 
 def test_a_task_without_links_cannot_be_ranked():
@@ -589,6 +597,19 @@ def test_hostile_indices_are_refused(crowd, case, mapped, tmp_path):
             fs.LinkIndex.load(path, mapped=mapped, verify=True)
 
 
+@pytest.mark.parametrize(
+    ("mapped", "verify", "is_refused"),
+    [(False, None, True), (True, None, False), (False, False, False), (True, True, True)],
+)
+def test_checksums_are_compared_unless_mapped(crowd, mapped, verify, is_refused, tmp_path):
+    path = tmp_path / "index.h5"
+    fs.LinkIndex(fs.Metric.identity(120), crowd).save(path)
+    _change(path, "metric/weights", lambda data: data.__setitem__(3, 2.0))  # a valid metric, but not the one saved
+    refused = pytest.raises(ValueError, match="torn or damaged") if is_refused else contextlib.nullcontext()
+    with refused:
+        fs.LinkIndex.load(path, mapped=mapped, verify=verify)
+
+
 def test_other_files_are_not_indices(crowd, tmp_path):
     fs.write_networks(tmp_path / "networks.h5", crowd)
     fs.LinkIndex(fs.Metric.identity(120), crowd).save(tmp_path / "index.h5")
@@ -613,6 +634,26 @@ def test_a_copy_of_an_index_can_be_changed_on_its_own(network, duplicate):
     assert_equal_indices(copied, index, network.features)
     copied.remove([0])
     assert (copied.n_nodes, index.n_nodes) == (network.n_nodes - 1, network.n_nodes)
+
+
+def segments_of(*sizes):
+    """Return segments after nodes were added, these numbers at a time."""
+    metric = fs.Metric.identity(1)
+    parts = [Segments.of(NodeScores(metric, metric.rows(np.ones((n, 1))))) for n in sizes]
+    return functools.reduce(Segments.plus, parts)
+
+
+@pytest.mark.parametrize(
+    ("added", "expected"), [((10, 4), [10, 4]), ((10, 5), [15]), ((10, 4, 1), [10, 4, 1]), ((10, 4, 2), [16])]
+)
+def test_a_segment_is_merged_once_it_has_half_the_nodes_of_the_one_before(added, expected):
+    assert [len(segment.is_left) for segment in segments_of(*added).segments] == expected
+
+
+@pytest.mark.parametrize(("n_removed", "n_indexed"), [(4, 10), (5, 5)])
+def test_a_segment_is_built_anew_once_half_of_its_nodes_are_left(n_removed, n_indexed):
+    (segment,) = segments_of(10).without(np.arange(10) < n_removed).segments
+    assert (len(segment.slots), len(segment.is_left)) == (10 - n_removed, n_indexed)
 
 
 def test_tasks_are_ranked_for_networks_only():

@@ -203,6 +203,12 @@ def test_intervals_without_a_defined_node_are_nan():
         quality.intervals(level=95)
 
 
+@pytest.mark.parametrize("level", [0.0, 1.0])
+def test_intervals_that_cover_nothing_or_all_are_refused(network, level):
+    with pytest.raises(ValueError, match=f"level must be a number between 0 and 1, got {level}"):
+        fs.link_quality(metrics(9)[0], network, range(14)).intervals(level=level)
+
+
 BLANK = np.array([[1, 0, 0, 0], [0, 2, 0, 0], [0, 0, 3, 0], [0, 0, 0, 0], [1, 0, 0, 1]])
 
 

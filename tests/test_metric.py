@@ -242,6 +242,10 @@ def test_top_features_of_a_factored_metric_count_the_factors():
     assert got.weight.tolist() == [2.0, 1.0]
 
 
+def test_a_full_metric_tells_how_many_features_have_a_row():
+    assert repr(fs.Metric.full(np.eye(3))) == "FullMetric(3 features, 3 of them with a row)"
+
+
 def test_a_metric_says_what_it_is():
     assert repr(PSD["factored"]) == "FactoredMetric(6 features, rank 2)"
     assert repr(fs.Metric.identity(3, score="similarity")).endswith("3 with weight, score='similarity')")
@@ -311,6 +315,8 @@ def test_a_metric_that_takes_counts_weights_them():
         (lambda: fs.Metric.full(ROOT[:2]), "must be square"),
         (lambda: fs.Metric.diagonal(ROOT), "weights must have one dimension"),
         (lambda: fs.Metric.diagonal([np.nan]), "must be finite"),
+        (lambda: fs.Metric.full([[np.inf]]), "the matrix of a metric must be finite"),
+        (lambda: fs.Metric.full([[np.nan]]), "the matrix of a metric must be finite"),
         (lambda: fs.Metric.identity(2, vocabulary=["a"]), "vocabulary names 1 features, but the metric has 2"),
         (lambda: fs.Metric.identity(2, takes_counts=True), "needs the weighting to apply"),
         (lambda: fs.Metric.identity(2) + fs.Metric.identity(3), "over 2 and 3 features cannot be added"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import warnings
 
 import numpy as np
@@ -17,7 +19,10 @@ from fastspml.selection import (
     recommended_grid,
 )
 from fastspml.selection.cross_validation import _choose
+from fastspml.selection.folds import Folds
 from fastspml.selection.grids import all_settings, is_allowed
+from fastspml.selection.runners import on_threads
+from fastspml.selection.scorings import as_scoring
 from fastspml.splits import fold_networks
 from fastspml.training.estimator import Estimator
 from fastspml.weighting import suitable_weightings
@@ -137,6 +142,65 @@ def test_threads_do_not_change_the_result(tasks):
     assert np.array_equal(one.best_estimator_.metric_.weights, three.best_estimator_.metric_.weights)
 
 
+def test_every_fit_without_a_fold_takes_one_thread(tasks):
+    seen = []
+
+    class Watched(fs.SPML):
+        def stages(self, *arguments, **options):
+            seen.append(self.n_threads)
+            return super().stages(*arguments, **options)
+
+    fs.select(Watched(n_threads=3, metric="diagonal"), tasks, {"n_iters": [5]}, n_folds=2, n_threads=2)
+    assert set(seen[:-1]) == {1}
+    assert seen[-1] == 3  # the best setting is fitted to all nodes as the estimator says
+
+
+def test_a_choice_without_baselines_is_compared_with_none():
+    trial = Trial({"reg": 0.1}, (0.5, 0.6))
+    for selection in (
+        Selection(trial.params, trial.score, None, [trial], best_trial_=trial),
+        Selection(trial.params, trial.score, None, [trial], baselines_={"Euclid": trial}),
+    ):
+        assert selection.beats_baselines_
+        assert selection.comparison() == "There is no baseline to compare with."
+
+
+def test_a_trial_has_as_many_tasks_as_scores_in_a_fold():
+    assert Trial({}, (0.5,)).n_tasks == 0
+    assert Trial({}, (0.5, 0.6), fold_task_scores=((0.4, 0.5, 0.6), (0.5, 0.6, 0.7))).n_tasks == 3
+
+
+def test_folds_in_which_no_node_has_a_score_are_refused():
+    links = np.zeros((10, 10))
+    links[0, 1:5] = 1  # without node 0 there is nothing to train on, and the others have no links
+    network = fs.Network(np.eye(10), links)
+    with (
+        pytest.warns(UserWarning, match="1 of 3 folds hold all links of a task"),
+        pytest.raises(ValueError, match="no held-out node has both a link and a non-link"),
+    ):
+        fs.select(fs.SPML.paper(), network, {"n_iters": [5]}, n_folds=3)
+
+
+def test_leaving_a_selection_ends_the_running_fit_and_starts_no_other(tasks):
+    has_begun, fits = threading.Event(), []
+
+    class Endless(fs.SPML):
+        def stages(self, prepared, iterations, progress):
+            fits.append(iterations)
+            has_begun.set()
+            for _ in range(60_000 if len(fits) == 1 else 0):  # a minute, if it is not ended
+                if progress(None):
+                    break
+                time.sleep(0.001)
+            return iter(())
+
+    with on_threads(1, Endless(), Folds(tasks, 2, 0, []), as_scoring("auc")) as start:
+        futures = [start({"n_iters": (5,)}, f) for f in (0, 1, 0)]
+        assert has_begun.wait(60)
+    assert [future.result()[0] for future in futures] == [[], [], []]
+    assert len(fits) == 1
+
+
 def test_numbers_of_iterations_are_looked_at_by_default(tasks):
     selection = fs.select(fs.SPML.paper(n_iters=128, weighting="tfidf"), tasks, {"reg": [0.1]}, n_folds=2)
     assert sorted(trial.params["n_iters"] for trial in selection.trials_) == [2, 8, 32, 64, 128]
@@ -167,6 +231,25 @@ def test_the_default_grid_costs_no_more_full_fits_than_stated(tasks, estimator):
         -(-size // kept) * share for size in sizes for kept, share in ((1, 1 / 64), (4, 1 / 16), (16, 1 / 4), (64, 1))
     )
     assert cost <= (8.4 if isinstance(estimator, fs.SPML) else 10.0)
+
+
+SHARED = {"margin": {0.2, 1 / 3, 0.6, 1.0}, "step": {0.005, 0.01, 0.02}, "rank": {16, 64}}
+DECADES = {1e-1, 1e-2, 1e-3, 1e-4}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "expected"),
+    [
+        (fs.SPML.paper(), SHARED | {"reg": DECADES}),
+        (fs.MTSPML.paper(), SHARED | {"common_reg": DECADES | {np.inf}, "task_reg": DECADES | {np.inf}}),
+        (fs.baselines.PairSVM(), {"C": {1e-3, 1e-2, 1e-1, 1.0}}),
+    ],
+)
+def test_the_default_grids_hold_no_other_numbers(tasks, estimator, expected):
+    grids = recommended_grid(estimator, tasks)
+    assert len({weighting for grid in grids for weighting in grid["weighting"]}) > 1
+    for name, values in expected.items():
+        assert {value for grid in grids for value in grid.get(name, ())} == values
 
 
 def test_the_default_grids_hold_the_recipe_and_its_ends(tasks):

@@ -62,3 +62,8 @@ def test_no_node_has_no_quality():
     got = fs.list_quality(fs.Metric.identity(3), fs.Network(np.eye(3)), [])
     assert np.isnan([got.hub_share, got.unrelated_share]).all()
     assert (got.coverage, got.n_lists) == (0.0, 0)
+
+
+def test_a_node_without_candidates_gets_an_empty_list():
+    got = fs.list_quality(fs.Metric.identity(2), fs.Network([[1, 0]]), [0])
+    assert (got.n_lists, got.hub_share, got.coverage, got.counts.tolist()) == (1, 0.0, 0.0, [0])

@@ -132,7 +132,8 @@ class Metric(Explained):
         matrix = float_array(matrix, "matrix")
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"a metric's matrix must be square, got shape {matrix.shape}.")
-        if not np.allclose(matrix, matrix.T, rtol=1e-12, atol=1e-12 * max(1.0, float(np.abs(matrix).max(initial=0)))):
+        largest = float(np.abs(matrix).max(initial=0.0))
+        if np.isfinite(largest) and not np.allclose(matrix, matrix.T, rtol=1e-12, atol=1e-12 * max(1.0, largest)):
             raise ValueError("a metric's matrix must be symmetric; pass (M + M.T) / 2.")
         return FullMetric(matrix, np.arange(len(matrix)), len(matrix), 0.0, **context)
 

@@ -52,8 +52,6 @@ class MeanOfMeasures:
 
 def as_scoring(scoring: Any) -> Scoring:
     """Return the scoring of a name, as "ndcg@10" or "auc+ndcg@10", or of a function of a `LinkQuality`."""
-    if isinstance(scoring, Scoring):
-        return scoring
     if callable(scoring):
         return Scoring(getattr(scoring, "__name__", type(scoring).__name__), DEFAULT_K, scoring)
     known = {field.name for field in fields(LinkQuality)}
