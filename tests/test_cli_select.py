@@ -67,7 +67,7 @@ def test_the_table(file, tmp_path, capsys):
     assert code == 0
     assert header.split() == ["reg", "margin", "n_iters", DEFAULT, "standard", "error", "AUC", "hits@10", "MRR"]
     assert len(rows) == 3
-    assert "model.h5: trained on all nodes that are not hidden, with reg = " in out
+    assert "model.h5: trained on all nodes that are not hidden, with reg = " in " ".join(out.split())
 
 
 @pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
@@ -83,7 +83,8 @@ def test_scoring_is_a_choice_and_baselines_are_shown(file, tmp_path, capsys):
     code, out, _ = run(capsys, *arguments, "--json", "-o", tmp_path / "json")
     found = json.loads(out)
     assert found["scoring"] == "hits@3"
-    assert found["comparison"] == comparison
+    assert found["comparison"] == " ".join(comparison.split())
+    assert max(map(len, comparison.splitlines())) <= 80
     assert [row["cv_score"] for row in found["tried"]] == [row["hits"] for row in found["tried"]]
     lines = [json.loads(line) for line in (tmp_path / "json" / "selection.jsonl").read_text().splitlines()]
     assert {line["reciprocal_rank"] for line in lines} == {row["reciprocal_rank"] for row in found["tried"]}
@@ -132,3 +133,19 @@ def test_interrupted_it_leaves_the_best_of_what_is_done(file, tmp_path):
     assert 1 <= len(result["tried"]) < 5
     assert "interrupted: the best of " in err
     assert fs.load_model(folder / "model.h5").reg == result["best"]["reg"]
+
+
+@pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
+def test_infinite_weights_are_valid_json_and_all_parameters_that_vary_have_a_column(file, tmp_path, capsys):
+    grid = ["--grid", "common-reg=[inf,0.1]", "--grid", "n-iters=[20]", "--grid", "neighbour-weight=[0,0.5]"]
+    arguments = ["--networks", file, "--metric", "diagonal", *grid, "--folds", "2"]
+    code, out, _ = run(capsys, *arguments, "--json", "-o", tmp_path / "json")
+    assert code == 0
+    lines = (tmp_path / "json" / "selection.jsonl").read_text().splitlines()
+    rows = [json.loads(line, parse_constant=lambda constant: pytest.fail(constant)) for line in lines]
+    assert (
+        {row["common_reg"] for row in rows} == {row["common_reg"] for row in json.loads(out)["tried"]} == {"inf", 0.1}
+    )
+    code, out, _ = run(capsys, *arguments, "-o", tmp_path / "table")
+    header = out.splitlines()[0].split()
+    assert header[:2] == ["common_reg", "neighbour_weight"]

@@ -376,7 +376,7 @@ def test_a_report_of_an_added_task_has_no_negative_share(tasks):
     ("params", "call", "sentence"),
     [
         ({}, {"common": "thawed"}, "common must be 'frozen' or 'moving', got 'thawed'"),
-        ({"average": True}, {}, "cannot be added to a model with average=True"),
+        ({"average": True}, {}, "no task can be added to a model with average=True"),
         ({"task_reg": [0.1, 0.2]}, {}, "one per task; give task_reg for the new one"),
         ({}, {"task_reg": -1.0}, "task_reg must be a positive number"),
         ({}, {"network": make_network(1)}, "there is a task called 'task 1' already; use partial_fit"),

@@ -113,7 +113,7 @@ def test_everything_is_tried_and_the_best_is_fitted_on_all_nodes(tasks):
     best = selection.trials_[0]
     row = {
         **best.params,
-        "score": scores[0],
+        "cv_score": scores[0],
         "standard_error": best.standard_error,
         **best.means(),
         "seconds": best.seconds,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,7 +65,7 @@ def configured(options: argparse.Namespace) -> dict[str, Any]:
 def parse_value(text: str) -> Any:
     """Return a flag's value as a configuration file would give it: a number, true or false, a list, or a string."""
     try:
-        return json.loads(text)
+        return json.loads(re.sub(r"\binf\b", "Infinity", text))
     except ValueError:
         return text
     except RecursionError:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from fastspml.json_values import json_value
+
 WIDTH = 80  # columns of tables and messages, unless standard output is a wider terminal
 
 # Characters that a terminal may act on: control characters, marks of text direction, line separators, surrogates.
@@ -39,9 +41,14 @@ def say(text: str) -> None:
     print("\n".join(map(printable, text.split("\n"))), file=sys.stderr, flush=True)
 
 
+def wrapped(text: str) -> str:
+    """Return a text on lines of at most 80 columns; those after the first are indented."""
+    return "\n".join(textwrap.wrap(printable(text), WIDTH, subsequent_indent="  ", break_on_hyphens=False))
+
+
 def say_wrapped(text: str) -> None:
     """Print a message on standard error, on lines of at most 80 columns."""
-    say("\n".join(textwrap.wrap(printable(text), WIDTH, subsequent_indent="  ", break_on_hyphens=False)))
+    say(wrapped(text))
 
 
 def say_json(line: dict[str, Any]) -> None:
@@ -50,8 +57,8 @@ def say_json(line: dict[str, Any]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a result for machines; nan becomes null."""
-    print(json.dumps(_plain(value), indent=1, allow_nan=False))
+    """Print a result for machines."""
+    print(json.dumps(json_value(value), indent=1, allow_nan=False))
 
 
 def print_table(rows: Sequence[Sequence[Any]], header: Sequence[str], n_repeated: int = 1, n_together: int = 1) -> None:
@@ -122,17 +129,6 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return "-" if value != value else f"{value:.3f}"
     return f"{value:,}" if isinstance(value, int) else printable(value)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of arrays and records as JSON has them."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    return None if isinstance(value, float) and value != value else value
 
 
 def duration(seconds: float) -> str:

@@ -7,7 +7,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from fastspml.cli.flags import TRAINING_ONLY, add_dask, add_keys, configured, parse_value, spelled_out
-from fastspml.cli.output import count, print_json, print_table, printable, say
+from fastspml.cli.output import count, print_json, print_table, say, wrapped
 from fastspml.cli.progress import report_progress
 
 if TYPE_CHECKING:
@@ -102,15 +102,16 @@ def run(options: argparse.Namespace) -> None:
             }
         )
         return
-    varied = [key for key in selection.best_params_ if len({str(row.get(key)) for row in table}) > 1]
+    keys = dict.fromkeys(key for trial in selection.trials_ for key in trial.params)
+    varied = [key for key in keys if len({str(row.get(key)) for row in table}) > 1]
     baselines = [{"baseline": name, **trial.row()} for name, trial in selection.baselines_.items()]
     header = [selection.scoring_, "standard error", "AUC", f"hits@{as_scoring(options.scoring).k}", "MRR"]
     print_table(_rows(table[: options.top], varied), header=[*varied, *header])
     print()
     print_table(_rows(baselines, ["baseline"]), header=["baseline", *header])
-    print(f"\n{selection.comparison()}")
+    print(f"\n{wrapped(selection.comparison())}\n")
     chosen = ", ".join(f"{key} = {_short(value)}" for key, value in selection.best_params_.items())
-    print(f"\n{printable(options.output)}/model.h5: trained on all nodes that are not hidden, with {chosen}")
+    print(wrapped(f"{options.output}/model.h5: trained on all nodes that are not hidden, with {chosen}"))
 
 
 def _rows(rows: list[dict[str, Any]], keys: list[str]) -> list[list[Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fastspml.json_values import json_value
 from fastspml.runs.checkpoints import Checkpoints
 from fastspml.runs.config import new_model
 from fastspml.runs.folder import Lines, locked_run
@@ -64,4 +65,4 @@ def select_and_train(
 
 def _described(trial: Trial) -> dict[str, Any]:
     folds = {"fold_scores": trial.fold_scores, "fold_aucs": trial.fold_aucs}
-    return {**trial.row(), **folds, "seconds": round(trial.seconds, 3)}
+    return json_value({**trial.row(), **folds, "seconds": round(trial.seconds, 3)})

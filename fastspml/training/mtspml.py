@@ -28,9 +28,9 @@ class MTSPMLParameters(Estimator):
 
     margin: float = parameter(0.6, "distance by which a non-neighbour has to be farther than a neighbour")
     n_iters: int = parameter(6000, "iterations")
-    common_reg: float = parameter(1e-3, "MTSPML: weight of the common metric's regulariser; inf keeps it at its prior")
+    common_reg: float = parameter(1e-3, "weight of the common metric's regulariser; inf keeps it at its prior")
     task_reg: float | Sequence[float] = parameter(
-        1e-3, "MTSPML: weight of the task metrics' regularisers, one number or one per task; inf leaves a task none"
+        1e-3, "weight of the task metrics' regularisers, one number or one per task; inf leaves a task none"
     )
     prior: str = parameter("identity", 'what the (common) metric is pulled to: "zero" or "identity"')
     project: str = parameter("combined", '"each" projects M_0 and every M_q, "combined" only the sums M_0 + M_q')

@@ -26,7 +26,7 @@ class SPMLParameters(Estimator):
     They have a class of their own because type checkers hide `SPML.metric` in a dataclass with an InitVar of that name.
     """
 
-    reg: float = parameter(1e-3, "SPML: weight of the regulariser")
+    reg: float = parameter(1e-3, "weight of the regulariser")
     prior: str = parameter("identity", 'what the metric is pulled to: "zero" or "identity"')
 
     paper_regularisation = {"reg": 1e-3, "prior": "zero"}  # noqa: RUF012
