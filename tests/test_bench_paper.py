@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -217,3 +219,17 @@ def test_a_quick_run_leaves_the_published_results_alone(tmp_path):
     assert output_folder(None, is_quick=False).name == "paper"
     assert output_folder(None, is_quick=True).name == "quick"
     assert output_folder(tmp_path, is_quick=True) == tmp_path
+
+
+def test_a_split_without_an_auc_does_not_count():
+    aucs = {"MT-SPML": [0.8, np.nan, 0.9], "ST-SPML": [0.7, np.nan, 0.7]}
+    records = [
+        {"method": method, "split": split, "auc": {"a": auc}}
+        for method, of_method in aucs.items()
+        for split, auc in enumerate(of_method)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the mean of no value
+        ahead = tables.difference(records, "MT-SPML", "ST-SPML")
+    assert ahead["mean"] == pytest.approx(0.15)
+    assert (ahead["n_ahead"], ahead["n_splits"]) == (2, 2)

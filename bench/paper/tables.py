@@ -50,8 +50,12 @@ def corrected_error(differences: Sequence[float]) -> float:
 
 
 def difference(records: Sequence[Record], one: str, other: str, **where: Any) -> dict[str, Any]:
-    """Return how far a method is ahead of another, split by split: mean, corrected error and on how many splits."""
+    """Return how far a method is ahead of another, split by split: mean, corrected error and on how many splits.
+
+    A split on which no task has an AUC does not count.
+    """
     ahead = by_split(records, one, **where) - by_split(records, other, **where)
+    ahead = ahead[~np.isnan(ahead)]
     return {
         "mean": float(ahead.mean()),
         "error": corrected_error(ahead),
