@@ -100,7 +100,7 @@ def test_the_error_of_links_is_weighted_by_expected_links():
 
 
 def test_weights_stand_for_pairs_that_were_left_out():
-    """Every tenth non-link stands for ten: probabilities stay those of all pairs."""
+    """Every tenth non-link counts for ten: probabilities stay those of all pairs."""
     scores, labels, nodes = pairs(sigmoid, n_nodes=1000)
     is_kept = labels | (np.random.default_rng(0).random(len(labels)) < 0.1)
     weights = np.where(labels, 1.0, 10.0)[is_kept]

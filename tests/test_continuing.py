@@ -1,4 +1,4 @@
-"""Models that go on: with the same networks, with grown ones, with new words, and with one more task."""
+"""Models that continue training: with the same networks, with grown ones, with new words, and with one more task."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_there_and_back_through_anndata(named):
 
 
 class Tensor:
-    """What a tensor of torch can do, as far as it is asked."""
+    """The part of a tensor of torch that is used."""
 
     def __init__(self, values):
         self.values = np.asarray(values)
@@ -199,7 +199,7 @@ CUTS = {"min_df": 1, "max_df": 1.0}
 
 
 class Polars:
-    """What a polars.DataFrame has, as far as it is used: columns, and no index."""
+    """The part of a polars.DataFrame that is used: columns, and no index."""
 
     def __init__(self, columns):
         self.series, self.columns = columns, list(columns)

@@ -106,7 +106,7 @@ def test_objective_of_mtspml(networks, form, project):
 
 @pytest.mark.parametrize("form", ["diagonal", "full"])
 def test_numbers_of_either_size_train_to_the_same_bits(networks, form):
-    """As float32 they lie beside their words, as float64 apart."""
+    """As float32 they are stored beside their words, as float64 apart."""
     double = [fs.Network(network.features.astype(float), network.adjacency, network.name) for network in networks]
     one, other = (
         fs.MTSPML.paper(metric=form, n_iters=30, batch_size=20).fit(given).state_ for given in (networks, double)

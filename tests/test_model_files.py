@@ -296,7 +296,7 @@ def texts(text):
     ],
 )
 def test_models_whose_parts_do_not_fit_are_refused(tmp_path, network, form, place, value, match):
-    """All checksums are right: training would go on beyond the end of an array."""
+    """All checksums are right: training would write beyond the end of an array."""
     path = tmp_path / "m.h5"
     fs.save_model(path, fs.SPML.paper(metric=form, n_iters=5).fit(network))
     with h5py.File(path, "r+") as file:

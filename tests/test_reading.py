@@ -113,7 +113,7 @@ def test_a_changed_byte_of_any_array_is_noticed(path):
     assert len(read) > 25
     for place in read:
         flip(path, place)
-        part = place.split("/", 3)[-1]  # shared arrays are read where they stand first
+        part = place.split("/", 3)[-1]  # shared arrays are read where they occur first
         with pytest.raises(ValueError, match=f"{part} of nets.h5 is torn or damaged") as caught:
             fs.read_networks(path)
         assert str(caught.value).endswith("restore a copy.")

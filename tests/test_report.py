@@ -1,4 +1,4 @@
-"""The report: its numbers are those of the library, its page stands by itself, for every kind of model and bad names."""
+"""The report: its numbers are those of the library, its page needs no other file, for every kind of model and bad names."""
 
 from __future__ import annotations
 

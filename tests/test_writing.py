@@ -132,7 +132,7 @@ for limit in (0, 1, 50, 300, 4096, size // 9, size // 2, size - 70_000, size - 4
 
 @pytest.mark.parametrize("kind", ["networks", "compressed", "model"])
 def test_a_full_disk_leaves_the_old_file_and_the_process_intact(tmp_path, kind):
-    """A limit on the size of files stands for the full disk; HDF5 would crash a process that it fails in."""
+    """A limit on the size of files acts as the full disk; HDF5 would crash a process that it fails in."""
     done = run_python(FULL_DISK, kind, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert os.listdir(tmp_path) == ["nets.h5"]

@@ -12,9 +12,9 @@ from fastspml import Network
 
 
 @njit
-def distance(indptr, indices, data, weights, scale, one, other):  # type: ignore[no-untyped-def]
-    """Return the sum of weights * scale * (x_one - x_other)^2."""
-    p, q, total = indptr[one], indptr[other], 0.0
+def squares(indptr, indices, data, one, other, features, values):  # type: ignore[no-untyped-def]
+    """Fill features and values with the entries of (x_one - x_other)^2, in place; return their number."""
+    p, q, n = indptr[one], indptr[other], 0
     while p < indptr[one + 1] or q < indptr[other + 1]:
         if q == indptr[other + 1] or (p < indptr[one + 1] and indices[p] < indices[q]):
             feature, difference, p = indices[p], data[p], p + 1
@@ -22,22 +22,8 @@ def distance(indptr, indices, data, weights, scale, one, other):  # type: ignore
             feature, difference, q = indices[q], data[q], q + 1
         else:
             feature, difference, p, q = indices[p], data[p] - data[q], p + 1, q + 1
-        total += weights[feature] * scale * difference * difference
-    return total
-
-
-@njit
-def add_squares(indptr, indices, data, totals, share, one, other):  # type: ignore[no-untyped-def]
-    """Add share * (x_one - x_other)^2 to totals, in place."""
-    p, q = indptr[one], indptr[other]
-    while p < indptr[one + 1] or q < indptr[other + 1]:
-        if q == indptr[other + 1] or (p < indptr[one + 1] and indices[p] < indices[q]):
-            feature, difference, p = indices[p], data[p], p + 1
-        elif p == indptr[one + 1] or indices[q] < indices[p]:
-            feature, difference, q = indices[q], data[q], q + 1
-        else:
-            feature, difference, p, q = indices[p], data[p] - data[q], p + 1, q + 1
-        totals[feature] += share * difference * difference
+        features[n], values[n], n = feature, difference * difference, n + 1
+    return n
 
 
 @njit
@@ -45,18 +31,20 @@ def fit_totals(indptr, indices, data, triplets, reg, margin, totals):  # type: i
     """Add the negated subgradients of all batches of triplets, shape (n_iters, batch_size, 3), to totals, in place."""
     n_iters, batch_size, _ = triplets.shape
     is_violated, weights = np.zeros(batch_size, dtype=np.bool_), np.ones(len(totals))
+    features, values = np.empty(len(totals), dtype=np.int64), np.empty(len(totals))
     for t in range(1, n_iters + 1):
         evaluated, scale = (weights, 1.0) if t == 1 else (totals, 1.0 / (reg * (t - 1)))
         for b in range(batch_size):
-            i, j, l = triplets[t - 1, b]
-            gap = distance(indptr, indices, data, evaluated, scale, i, l)
-            gap -= distance(indptr, indices, data, evaluated, scale, i, j)
+            gap, i = 0.0, triplets[t - 1, b, 0]
+            for other, sign in ((triplets[t - 1, b, 2], 1.0), (triplets[t - 1, b, 1], -1.0)):
+                for e in range(squares(indptr, indices, data, i, other, features, values)):
+                    gap += sign * evaluated[features[e]] * scale * values[e]
             is_violated[b] = gap + margin > 0.0
-        for b in range(batch_size):
-            if is_violated[b]:
-                i, j, l = triplets[t - 1, b]
-                add_squares(indptr, indices, data, totals, -1.0 / batch_size, i, l)
-                add_squares(indptr, indices, data, totals, 1.0 / batch_size, i, j)
+        for b in np.flatnonzero(is_violated):
+            i = triplets[t - 1, b, 0]
+            for other, share in ((triplets[t - 1, b, 2], -1.0 / batch_size), (triplets[t - 1, b, 1], 1.0 / batch_size)):
+                for e in range(squares(indptr, indices, data, i, other, features, values)):
+                    totals[features[e]] += share * values[e]
 
 
 def fit(network: Network, triplets: np.ndarray, reg: float, margin: float = 1.0) -> np.ndarray:

@@ -30,7 +30,7 @@ def render(known: Mapping[str, Any]) -> str:
 
 
 def _title(known: Mapping[str, Any]) -> str:
-    """Return the name of the model and of the data set, as far as it is known."""
+    """Return the name of the model and of the data set, if that is known."""
     names, data_set = [task["name"] for task in known["tasks"]], known.get("data_set")
     subject = names[0] if len(names) == 1 else f"{len(names)} tasks"
     if data_set and data_set != subject:
