@@ -129,11 +129,11 @@ def accuracy_table(accuracy: dict[str, Any]) -> str:
     """Return the AUC of four methods, and hits@10 of two, on each data set, as Markdown."""
     columns = {
         "AUC: popularity": ("auc", "popularity"),
-        "cosine": ("auc", "cosine"),
-        "diagonal metric": ("auc", "diagonal"),
-        "`fs.select`": ("auc", "selected"),
+        "AUC: cosine": ("auc", "cosine"),
+        "AUC: diagonal metric": ("auc", "diagonal"),
+        "AUC: `fs.select`": ("auc", "selected"),
         "hits@10: cosine": ("hits", "cosine"),
-        "`fs.select` ": ("hits", "selected"),
+        "hits@10: `fs.select`": ("hits", "selected"),
     }
     by_case: dict[Any, list[float]] = {}
     for record in accuracy["records"]:
@@ -144,7 +144,7 @@ def accuracy_table(accuracy: dict[str, Any]) -> str:
         cells = [by_case[name, *column] for column in columns.values()]
         rows.append([name, *(f"{np.mean(values):.3f}" for values in cells)])
         rows[-1][4] = f"**{_with_error(cells[3])}**"
-    return tables.markdown(["data", *map(str.strip, columns)], rows)
+    return tables.markdown(["data", *columns], rows)
 
 
 def _with_error(values: Sequence[float]) -> str:
@@ -202,10 +202,10 @@ def speed_table(core: dict[str, Any], speed: dict[str, Any]) -> str:
     rows = [*_training_rows(speed["peers"]["us"]), *_ranking_rows(speed["ranking"])]
     small, large = (cases[f"{n} x {n} x 50"]["us"] for n in ("10,000", "1,000,000"))
     sentences = [
-        f"One thread, {n_nodes:,} Debian packages, diagonal metric, on {machine['cores']} cores of an",
+        f"One thread, {n_nodes:,} Debian packages, diagonal metric, on one of {machine['cores']} cores of an",
         f"{machine['processor']}. Training takes {min(limits):.2f} to {max(limits):.2f} times as long as the same",
-        f"loop in C, and gives the same bits. A triplet takes {small:.2f} us on 10,000 nodes with 10,000 words and",
-        f"{large:.2f} us on a million of each; the difference is cache misses. Two threads are {min(together):.2f} to",
+        f"loop in C, and gives the same bits. A triplet takes {small:.2f} µs on 10,000 nodes with 10,000 words and",
+        f"{large:.2f} µs on a million of each; the difference is cache misses. Two threads are {min(together):.2f} to",
         f"{max(together):.2f} times as fast as one. The first fit on a machine compiles for about",
         f"{compiled['first_fit_cold_s']:.0f} s; later processes load the compiled code in",
         f"{compiled['first_fit_of_second_process_s']:.1f} s.",

@@ -34,8 +34,8 @@ _HOMES = {
     "link_quality": "ranking.measures",
     "LinkQuality": "ranking.measures",
     "check_leaks": "leaks",
-    "list_quality": "ranking.suggestions",
-    "ListQuality": "ranking.suggestions",
+    "list_quality": "ranking.hubness",
+    "ListQuality": "ranking.hubness",
     "LinkIndex": "ranking.index",
     "LinkTable": "ranking.link_table",
     "predict_links": "ranking.prediction",
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from fastspml.metric import Metric as Metric
     from fastspml.network import Network as Network
     from fastspml.ranking.calibration import Calibration as Calibration
+    from fastspml.ranking.hubness import ListQuality as ListQuality
+    from fastspml.ranking.hubness import list_quality as list_quality
     from fastspml.ranking.index import LinkIndex as LinkIndex
     from fastspml.ranking.index import connect as connect
     from fastspml.ranking.link_table import LinkTable as LinkTable
@@ -73,8 +75,6 @@ if TYPE_CHECKING:
     from fastspml.ranking.measures import link_auc as link_auc
     from fastspml.ranking.measures import link_quality as link_quality
     from fastspml.ranking.prediction import predict_links as predict_links
-    from fastspml.ranking.suggestions import ListQuality as ListQuality
-    from fastspml.ranking.suggestions import list_quality as list_quality
     from fastspml.selection import Selection as Selection
     from fastspml.selection import select as select
     from fastspml.splits import Split as Split

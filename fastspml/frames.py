@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.labels import check_labels, find_labels, frame_labels
+from fastspml.links import check_unweighted
 from fastspml.network import Network
 from fastspml.tokens import Tokenizer, count_words
 
@@ -28,6 +29,7 @@ def networks_from_frames(
     stop_words: bool = True,
     min_df: int = 2,
     max_df: float = 0.5,
+    ignore_weights: bool = False,
 ) -> list[Network]:
     """Build networks over one vocabulary from a data frame of nodes and one of edges.
 
@@ -36,8 +38,8 @@ def networks_from_frames(
     nodes : data frame of pandas or polars
         A row is a node.
     edges : data frame
-        A row is an edge. Columns other than source and target are not used; a column "weight" is ignored with a
-        warning.
+        A row is an edge. Columns other than source and target are not used. A column "weight" is refused if its
+        values are not all 1, unless `ignore_weights` is True.
     id : str, default "id"
         Column of `nodes` with the names of the nodes. The index of a pandas frame is used if there is no such column.
     text : str, optional
@@ -57,6 +59,8 @@ def networks_from_frames(
     stop_words, min_df, max_df
         Which words are kept: common English words are left out, and words of fewer than `min_df` documents or of more
         than the share `max_df` of them.
+    ignore_weights : bool, default False
+        Whether edges with weights are taken as they are, each as one link, instead of refused.
 
     Returns
     -------
@@ -79,7 +83,7 @@ def networks_from_frames(
     matrix, vocabulary, tokenizer = _features(
         nodes, columns, text, features, [id, *([] if task is None else [task])], Tokenizer(stop_words, min_df, max_df)
     )
-    pairs = _edges(edges, ids, source, target)
+    pairs = _edges(edges, ids, source, target, ignore_weights)
     whole = Network.from_edges(matrix, pairs, directed, name=name, nodes=ids, vocabulary=vocabulary)
     whole = whole.replace(tokenizer=tokenizer)
     if tasks is None:
@@ -140,7 +144,7 @@ def _features(
     return sparse.hstack(blocks, format="csr"), vocabulary, cuts if text is not None else None
 
 
-def _edges(edges: Any, ids: np.ndarray, source: str | None, target: str | None) -> np.ndarray:
+def _edges(edges: Any, ids: np.ndarray, source: str | None, target: str | None, ignore_weights: bool) -> np.ndarray:
     """Return the edges as positions, shape (n_edges, 2)."""
     columns = _columns(edges, "edges")
     if len(columns) < 2:
@@ -148,8 +152,8 @@ def _edges(edges: Any, ids: np.ndarray, source: str | None, target: str | None) 
     has_names = "source" in columns and "target" in columns
     source = source or ("source" if has_names else columns[0])
     target = target or ("target" if has_names else columns[1])
-    if "weight" in columns and (_column(edges, columns, "weight", "edges") != 1).any():
-        warnings.warn("weights of edges (column 'weight') are ignored: any edge is a link.", stacklevel=3)
+    if "weight" in columns and not ignore_weights:
+        check_unweighted(_column(edges, columns, "weight", "edges"), "edges")
     position = {label: i for i, label in enumerate(ids.tolist())}
     ends = [_column(edges, columns, column, "edges") for column in (source, target)]
     return np.stack(

@@ -159,14 +159,14 @@ def networkx_parts(graph: Any, attributes: str | None = None, with_features: boo
             "name the attribute that holds them (attributes=...), or pass features=..., a row per node.",
             stacklevel=3,
         )
-    _warn_of_weights([weight for _, _, weight in graph.edges(data="weight", default=1)], "weight")
     edges = np.array([(position[a], position[b]) for a, b in graph.edges()], dtype=np.int64).reshape(-1, 2)
+    weights = np.array([weight for _, _, weight in graph.edges(data="weight", default=1)])
     if not graph.is_directed():
-        edges = np.vstack([edges, edges[:, ::-1]])
+        edges, weights = np.vstack([edges, edges[:, ::-1]]), np.concatenate([weights, weights])
     n_nodes = len(nodes)
     return {
         "features": sparse.coo_array((np.array(values, float), (rows, columns)), shape=(n_nodes, len(vocabulary))),
-        "adjacency": sparse.coo_array((np.ones(len(edges), bool), tuple(edges.T)), shape=(n_nodes, n_nodes)),
+        "adjacency": sparse.coo_array((weights, tuple(edges.T)), shape=(n_nodes, n_nodes)),
         "nodes": _names(nodes),
         "vocabulary": list(vocabulary) or None,
         **({"name": graph.name} if getattr(graph, "name", "") else {}),
@@ -186,12 +186,6 @@ def _features_of(node: Any, given: Mapping[str, Any], attributes: str | None) ->
             f"attribute {attributes!r} of node {node!r} must map feature names to numbers or be a vector of numbers."
         )
     return [(str(f), float(value)) for f, value in enumerate(features)]
-
-
-def _warn_of_weights(weights: Any, attribute: str) -> None:
-    """Warn of weights of edges, which a Network does not keep."""
-    if any(weight != 1 for weight in weights):
-        warnings.warn(f"weights of edges ({attribute}) are ignored: any edge is a link.", stacklevel=4)
 
 
 def anndata_parts(data: Any, links: str | None = None, obsm: Sequence[str] = ()) -> Parts:
@@ -240,10 +234,9 @@ def pyg_parts(data: Any) -> Parts:
     n_nodes = features.shape[0]
     if edges.size and (edges.min() < 0 or edges.max() >= n_nodes):
         raise ValueError(f"edge_index names nodes up to {edges.max()}, but x has {n_nodes} rows.")
-    links = sparse.coo_array((np.ones(edges.shape[1], bool), tuple(edges)), shape=(n_nodes, n_nodes))
-    weights = getattr(data, "edge_weight", None)
-    if weights is not None:
-        _warn_of_weights(_array(weights).ravel().tolist(), "edge_weight")
+    stored_weights = getattr(data, "edge_weight", None)
+    weights = np.ones(edges.shape[1], bool) if stored_weights is None else _array(stored_weights).ravel()
+    links = sparse.coo_array((weights, tuple(edges)), shape=(n_nodes, n_nodes))
     stored = {"name": "name", "nodes": "node_names", "vocabulary": "feature_names"}
     names = {part: getattr(data, key, None) for part, key in stored.items()}
     return {"features": features, "adjacency": links} | {part: name for part, name in names.items() if name is not None}

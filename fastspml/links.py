@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import quoted
 from fastspml.labels import are_strings, frame_labels, frame_values, is_frame
 from fastspml.sparse.csr import canonical_adjacency
 
 
-def canonical_links(adjacency: Any, n_nodes: int, name: str) -> sparse.csr_array:
-    """Return links as a canonical CSR array of bool; refuse negative entries, and warn of weights."""
+def canonical_links(adjacency: Any, n_nodes: int, name: str, ignore_weights: bool = False) -> sparse.csr_array:
+    """Return links as a canonical CSR array of bool; refuse negative entries and, unless ignored, weights."""
     links = canonical_adjacency(adjacency, n_nodes, name)
     if not sparse.issparse(adjacency):
         values = np.asarray(adjacency)
@@ -24,17 +24,24 @@ def canonical_links(adjacency: Any, n_nodes: int, name: str) -> sparse.csr_array
         values = adjacency.tocoo().data
     if values.dtype == bool or values.size == 0:
         return links
-    lowest, highest = values.min(), values.max()
+    lowest = values.min()
     if lowest < 0:
         raise ValueError(
             f"adjacency of {name!r} has negative entries ({lowest:g}); use 0 for no link and 1 for a link."
         )
-    if not np.isin(values, (0, 1)).all():
-        warnings.warn(
-            f"weights of the links of {name!r} (up to {highest:g}) are ignored: any nonzero entry is a link.",
-            stacklevel=3,
-        )
+    if not ignore_weights:
+        check_unweighted(values, f"links of {name!r}")
     return links
+
+
+def check_unweighted(values: np.ndarray, what: str) -> None:
+    """Refuse values of links other than 0 and 1: every link counts the same."""
+    weights = values[~np.isin(values, (0, 1))]
+    if weights.size:
+        raise ValueError(
+            f"{what} have weights, such as {quoted(weights.tolist()[0])}, but every link counts once; give "
+            "ignore_weights=True (--ignore-weights on the command line) to ignore them."
+        )
 
 
 def nodes_of_links(adjacency: Any) -> np.ndarray | None:

@@ -37,8 +37,8 @@ class Network(Conversions):
         dense block separately and applies idf and document frequencies to the sparse features only.
         The index and the columns of a data frame become `nodes` and `vocabulary`, unless these are given.
     adjacency : the same, shape (n_nodes, n_nodes), optional
-        Any nonzero entry is a link from the row's node to the column's node. Negative entries are refused. Weights of
-        links are ignored, with a warning. Without an adjacency there are no links.
+        Any nonzero entry is a link from the row's node to the column's node. Negative entries are refused. Without an
+        adjacency there are no links.
     name : str, default "network"
         Name of the task.
     nodes : sequence of str or int, optional
@@ -47,6 +47,9 @@ class Network(Conversions):
     vocabulary : sequence of str, optional
         Names of the features, or of the sparse features only: then the dense ones are named "dense_0", "dense_1" and
         so on.
+    ignore_weights : bool, default False
+        Every link counts once. By default an adjacency with entries other than 0 and 1 is refused; if True, its
+        weights are ignored.
 
     Attributes
     ----------
@@ -99,6 +102,7 @@ class Network(Conversions):
         name: str = "network",
         nodes: Sequence[Any] | np.ndarray | None = None,
         vocabulary: Sequence[str] | np.ndarray | None = None,
+        ignore_weights: bool = False,
     ) -> None:
         if is_frame(features):
             nodes = frame_labels(getattr(features, "index", None)) if nodes is None else nodes
@@ -111,7 +115,7 @@ class Network(Conversions):
         n_nodes, n_features = features.shape
         if adjacency is None:
             adjacency = sparse.csr_array((n_nodes, n_nodes), dtype=bool)
-        adjacency = canonical_links(adjacency, n_nodes, name)
+        adjacency = canonical_links(adjacency, n_nodes, name, ignore_weights)
         named_nodes = nodes is not None
         nodes = np.arange(n_nodes) if nodes is None else check_labels(nodes, n_nodes, "nodes", "node")
         if vocabulary is not None:
@@ -348,7 +352,7 @@ class Network(Conversions):
             features, adjacency = freeze_csr(self.features[nodes]), freeze_csr(self.adjacency[nodes][:, nodes])
         return self.replace(features=features, adjacency=adjacency, nodes=self.nodes[nodes])
 
-    def with_links(self, adjacency: Any, name: str | None = None) -> Network:
+    def with_links(self, adjacency: Any, name: str | None = None, ignore_weights: bool = False) -> Network:
         """Return another task over the same nodes: the same features and names, other links.
 
         Examples
@@ -360,7 +364,7 @@ class Network(Conversions):
         True
         """
         name = self.name if name is None else name
-        return self.replace(adjacency=canonical_links(adjacency, self.n_nodes, name), name=name)
+        return self.replace(adjacency=canonical_links(adjacency, self.n_nodes, name, ignore_weights), name=name)
 
     def undirected(self) -> Network:
         """Return the same network with every link in both directions."""

@@ -49,8 +49,8 @@ class Weighting:
     dense_blocks_ : tuple of int
         Widths of the dense blocks of the networks fitted on, see `Network`.
     has_fractions_ : bool or None
-        Whether tf-idf was fitted on a value below 1. None in files of earlier versions, whose local weight was
-        1 + ln x for all values; they keep it.
+        Whether tf-idf was fitted on a value below 1; None for the other kinds. In files of earlier versions it is
+        None for tf-idf, too: their local weight was 1 + ln x for all values, and stays so.
 
     Examples
     --------

@@ -207,11 +207,11 @@ def test_predict_from_word_counts(capsys, run_folder, file, tmp_path):
     counts = np.zeros((1, 60))
     counts[0, [3, 17]] = 2, 1
     nodes, distances = fs.LinkIndex(model.metric("blue"), network).query(counts, k=3)
-    assert [row["neighbour"] for row in rows[:3]] == network.nodes[nodes[0]].tolist()
-    np.testing.assert_allclose([float(row["distance"]) for row in rows[:3]], distances[0])
+    assert [row["candidate"] for row in rows[:3]] == network.nodes[nodes[0]].tolist()
+    np.testing.assert_allclose([float(row["score"]) for row in rows[:3]], -distances[0])
 
 
-def test_predict_names_the_similarity_of_a_model_that_ranks_by_it(capsys, file, tmp_path):
+def test_predict_scores_by_similarity_if_the_model_ranks_by_it(capsys, file, tmp_path):
     network = fs.read_networks(file)[0]
     metric = fs.Metric.identity(60, vocabulary=VOCABULARY, score="similarity")
     fs.save_model(tmp_path / "metric.h5", metric)
@@ -224,8 +224,7 @@ def test_predict_names_the_similarity_of_a_model_that_ranks_by_it(capsys, file, 
     counts = np.zeros((1, 60))
     counts[0, [3, 17]] = 2, 1
     similarities = metric.similarities(counts, network)[0]
-    assert "distance" not in rows[0]
-    assert [float(row["similarity"]) for row in rows] == np.sort(similarities)[::-1][:2].tolist()
+    assert [float(row["score"]) for row in rows] == np.sort(similarities)[::-1][:2].tolist()
 
 
 def test_predict_for_networks_and_all_tasks(capsys, run_folder, file, tmp_path):
@@ -242,7 +241,7 @@ def test_predict_for_networks_and_all_tasks(capsys, run_folder, file, tmp_path):
     records = [json.loads(line) for line in output.read_text().splitlines()]
     assert len(records) == 2 * 2 * 2
     itself = next(record for record in records if record["node"] == "0" and record["task"] == "red")
-    assert (itself["neighbour"], itself["distance"]) == ("red3", 0.0)
+    assert (itself["candidate"], itself["score"]) == ("red3", 0.0)
     fits = [record["task_fit"] for record in records if record["node"] == "0"]
     assert fits == sorted(fits, reverse=True)
     code, _, err = run(capsys, "predict", run_folder, newcomers, "--task", "red", "-o", output)

@@ -201,6 +201,26 @@ def test_every_format_has_help(capsys):
         assert "--output" in out
 
 
+def test_weights_of_links_are_ignored_on_request(capsys, tmp_path):
+    links = np.eye(3, k=1) * 2
+    savemat(tmp_path / "area.mat", {"X": np.eye(3), "A": links})
+    sparse.save_npz(tmp_path / "words.npz", sparse.csr_array(np.eye(3)))
+    sparse.save_npz(tmp_path / "links.npz", sparse.csr_array(links))
+    anndata.AnnData(np.eye(3), obsp={"near": links}).write_h5ad(tmp_path / "near.h5ad")
+    out = tmp_path / "out.h5"
+    for command in (
+        ["import", "matlab", tmp_path / "area.mat", "-o", out],
+        ["import", "npz", tmp_path / "words.npz", "--links", tmp_path / "links.npz", "-o", out],
+        ["convert", tmp_path / "near.h5ad", out],
+    ):
+        code, _, err = run(capsys, *command)
+        assert code != 0
+        assert "--ignore-weights on the command line" in err
+        assert run(capsys, *command, "--ignore-weights")[0] == 0
+        assert fs.read_networks(out)[0].n_links == 2
+        out.unlink()
+
+
 def test_convert_between_layouts(capsys, tmp_path):
     ego_files(tmp_path)
     first, small, mappable, h5ad = (tmp_path / name for name in ("a.h5", "b.h5", "c.h5", "d.h5ad"))

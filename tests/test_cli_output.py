@@ -136,7 +136,7 @@ def test_predictions_as_csv_are_harmless_and_as_json_exact(capsys, monkeypatch, 
     assert code == 0
     assert not set(out.replace("\r\n", "")) & set("\x1b\x07\x9b\u202e\u2066\r")
     rows = list(csv.DictReader(io.StringIO(out)))
-    assert all(row[field][0] == "'" for row in rows for field in ("node", "task", "neighbour"))
+    assert all(row[field][0] == "'" for row in rows for field in ("node", "task", "candidate"))
     out = run(capsys, "predict", "run", "nets.h5", "-k", 2, "--json")[1]
     assert json.loads(out.splitlines()[0])["node"] == f"={HOSTILE}0"
 

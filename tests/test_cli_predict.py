@@ -96,11 +96,11 @@ def test_nodes_of_the_network_do_not_find_themselves(capsys):
     assert code == 0
     rows = rows_of(out)
     assert len(rows) == 60 * 3
-    assert all(row["node"] != row["neighbour"] for row in rows)
+    assert all(row["node"] != row["candidate"] for row in rows)
     assert [row["rank"] for row in rows[:3]] == ["1", "2", "3"]
     network, metric = fs.read_networks("one.h5")[0], fs.load_model("single/model.h5").metric(0)
     nearest = fs.LinkIndex(metric, network).neighbours(3)
-    assert [row["neighbour"] for row in rows] == network.nodes[nearest.ravel()].tolist()
+    assert [row["candidate"] for row in rows] == network.nodes[nearest.ravel()].tolist()
 
 
 def test_unnamed_nodes_of_the_same_file_do_not_find_themselves(capsys, tmp_path):
@@ -110,14 +110,48 @@ def test_unnamed_nodes_of_the_same_file_do_not_find_themselves(capsys, tmp_path)
     arguments = ["predict", tmp_path / "metric.h5", tmp_path / "nets.h5", "--networks", tmp_path / "nets.h5", "-k", 2]
     rows = rows_of(run(capsys, *arguments)[1])
     assert len(rows) == 80
-    assert all(row["node"] != row["neighbour"] for row in rows)
+    assert all(row["node"] != row["candidate"] for row in rows)
 
 
-def test_k_may_be_the_number_of_nodes_for_an_unseen_one(capsys):
+def test_there_are_at_most_as_many_links_as_nodes(capsys):
     assert len(rows_of(run(capsys, "predict", "single", "new.txt", "-k", 60)[1])) == 60
-    code, _, err = run(capsys, "predict", "single", "new.txt", "-k", 61)
+    assert len(rows_of(run(capsys, "predict", "single", "new.txt", "-k", 61)[1])) == 60
+    code, _, err = run(capsys, "predict", "single", "new.txt", "-k", 0)
     assert code == 1
-    assert "k must be an integer from 1 to the number of nodes" in err
+    assert "k must be a positive integer, got 0" in err
+
+
+def test_rows_are_those_of_predict_links(capsys):
+    """Names, scores and reasons are the same as in Python, as CSV and as JSON lines."""
+    network, model = fs.read_networks("one.h5")[0], fs.load_model("single/model.h5")
+    counts = np.zeros((1, 50))
+    counts[0, [3, 17]] = 2, 1
+    expected = fs.predict_links(model.metric(0), network, counts, k=4, reasons=2)
+    assert any(expected.reasons)
+    code, out, _ = run(capsys, "predict", "single", "new.txt", "-k", 4, "--reasons", 2)
+    assert code == 0
+    rows = rows_of(out)
+    assert list(rows[0]) == ["node", "task", "rank", "candidate", "score", "reasons"]
+    assert [row["candidate"] for row in rows] == expected.candidate.tolist()
+    assert [float(row["score"]) for row in rows] == expected.score.tolist()
+    assert [row["reasons"] for row in rows] == expected.to_dict()["reasons"]
+    code, out, _ = run(capsys, "predict", "single", "new.txt", "-k", 4, "--reasons", 2, "--json")
+    records = [json.loads(line) for line in out.splitlines()]
+    assert [record["reasons"] for record in records] == [[r._asdict() for r in row] for row in expected.reasons]
+    assert [record["rank"] for record in records] == [1, 2, 3, 4]
+    assert run(capsys, "predict", "single", "new.txt", "--reasons", -1)[0] == 1
+
+
+def test_names_that_are_numbers_are_compared_as_text(capsys, tmp_path):
+    network = fs.read_networks("one.h5")[0]
+    numbered = network.replace(nodes=np.arange(100, 160))
+    fs.write_networks(tmp_path / "nets.h5", numbered)
+    words = network.vocabulary[network.features[[7]].toarray()[0].nonzero()[0]]
+    (tmp_path / "new.txt").write_text(f"107 {' '.join(words)}\n")
+    code, out, _ = run(capsys, "predict", "single", tmp_path / "new.txt", "--networks", tmp_path / "nets.h5", "-k", 60)
+    assert code == 0
+    assert [row["candidate"] for row in rows_of(out)].count("107") == 0
+    assert len(rows_of(out)) == 59
 
 
 def test_links_of_all_networks_of_a_file_are_predicted(capsys, tmp_path):
@@ -356,5 +390,5 @@ def test_counts_are_weighted_like_the_nodes_of_a_weighted_network(capsys, tmp_pa
     (tmp_path / "new.jsonl").write_text(json.dumps({"id": "new", "words": words}) + "\n")
     files = [tmp_path / "metric.h5", tmp_path / "new.jsonl", "--networks", tmp_path / "weighted.h5"]
     row = rows_of(run(capsys, "predict", *files, "-k", 1)[1])[0]
-    assert row["neighbour"] == "only7"
-    assert float(row["distance"]) == pytest.approx(0.0, abs=1e-6)
+    assert row["candidate"] == "only7"
+    assert float(row["score"]) == pytest.approx(0.0, abs=1e-6)

@@ -62,4 +62,4 @@ def test_a_default_is_as_documented(documented, default):
 
 def test_defaults_are_found():
     places = {case[0] for case in DEFAULTS}
-    assert {"ranking/suggestions.py: list_quality(k)", "ranking/index.py: connect(n_threads)"} <= places
+    assert {"ranking/hubness.py: list_quality(k)", "ranking/index.py: connect(n_threads)"} <= places

@@ -114,9 +114,9 @@ def test_a_graph_without_features_gives_a_network_without_features():
     assert (got.n_nodes, got.n_features, got.n_links, got.vocabulary) == (2, 0, 2, None)
 
 
-@pytest.mark.filterwarnings("ignore:no node of the graph", "ignore:weights of edges")
+@pytest.mark.filterwarnings("ignore:no node of the graph")
 def test_the_karate_club_can_be_read():
-    got = fs.Network.from_networkx(networkx.karate_club_graph())
+    got = fs.Network.from_networkx(networkx.karate_club_graph(), ignore_weights=True)
     assert (got.n_nodes, got.n_links, got.n_features) == (34, 156, 0)
 
 
@@ -125,12 +125,14 @@ def test_features_may_be_given_beside_a_graph():
     assert got.features.toarray().tolist() == [[1, 2], [3, 4]]
 
 
-def test_weights_of_a_graph_are_ignored_with_a_warning():
+def test_weights_of_a_graph_are_refused_unless_they_are_ignored():
     graph = networkx.Graph()
     graph.add_node("a", age=1)
     graph.add_edge("a", "b", weight=2)
-    with pytest.warns(UserWarning, match=r"weights of edges \(weight\) are ignored: any edge is a link"):
-        assert fs.Network.from_networkx(graph).n_links == 2
+    graph.add_edge("b", "c")
+    with pytest.raises(ValueError, match=r"^links of 'network' have weights, such as 2, but every link counts once"):
+        fs.Network.from_networkx(graph)
+    assert fs.Network.from_networkx(graph, ignore_weights=True).n_links == 4
 
 
 def test_the_name_of_a_task_survives_anndata(named):
@@ -143,11 +145,14 @@ def test_links_under_another_key_are_named_by_it(named):
     assert fs.Network.from_anndata(data, links="other").name == "other"
 
 
-def test_weights_of_pytorch_geometric_are_ignored_with_a_warning():
+def test_weights_of_pytorch_geometric_are_refused_unless_they_are_ignored():
     data = Data(Tensor([[1.0], [2.0]]), Tensor([[0], [1]]))
     data.edge_weight = Tensor([0.5])
-    with pytest.warns(UserWarning, match=r"weights of edges \(edge_weight\) are ignored"):
-        assert fs.Network.from_pyg(data).n_links == 1
+    with pytest.raises(ValueError, match=r"^links of 'network' have weights, such as 0\.5"):
+        fs.Network.from_pyg(data)
+    assert fs.Network.from_pyg(data, ignore_weights=True).n_links == 1
+    data.edge_weight = Tensor([1.0])
+    assert fs.Network.from_pyg(data).n_links == 1
 
 
 @pytest.fixture
@@ -266,10 +271,13 @@ def test_missing_texts_have_no_words():
     assert got.features.toarray().tolist() == [[1], [0], [0], [0]]
 
 
-def test_weights_of_a_frame_are_ignored_with_a_warning():
-    cites = pandas.DataFrame(CITES | {"weight": [1.0, 0.5]})
-    with pytest.warns(UserWarning, match=r"weights of edges \(column 'weight'\) are ignored"):
-        assert fs.Network.from_frames(pandas.DataFrame(PAPERS), cites).n_links == 2
+@pytest.mark.parametrize("weights", [[1.0, 0.5], ["much", "little"], [1.0, np.nan]])
+def test_weights_of_a_frame_are_refused_unless_they_are_ignored(weights):
+    papers, cites = pandas.DataFrame(PAPERS), pandas.DataFrame(CITES | {"weight": weights})
+    with pytest.raises(ValueError, match=r"^edges have weights, such as ('much'|0\.5|nan), but every link counts once"):
+        fs.Network.from_frames(papers, cites)
+    assert fs.Network.from_frames(papers, cites, ignore_weights=True).n_links == 2
+    assert fs.Network.from_frames(papers, cites.assign(weight=1)).n_links == 2
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import fastspml as fs
 from bench import memory
 from fastspml.cli import main
-from fastspml.kernels import scanning, scoring
+from fastspml.kernels import auc, scanning, scoring
 from fastspml.ranking.measures import MEASURES
 from fastspml.sparse import mapped
 from fastspml.sparse.csr import as_kernel_csr
@@ -265,7 +265,7 @@ def test_score_links_and_count_negatives():
         got.sort()
     passed, ties, n_negative = np.zeros(len(linked) + 2, int), np.zeros(len(linked), int), np.zeros(2, int)
     counts = scanning.Counts(starts, positives, passed, ties, n_negative)
-    adjacency = scoring.Positives(*as_kernel_csr(network.adjacency)[:2], np.ones(14, bool))
+    adjacency = auc.Positives(*as_kernel_csr(network.adjacency)[:2], np.ones(14, bool))
     for first, last in ((0, 5), (5, 14)):
         rows = as_kernel_csr(mapped.rows_between(network.features, first, last))
         block = scanning.Block(rows, np.zeros((last - first, 0)), norms[first:last])

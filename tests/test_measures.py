@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
 import fastspml as fs
 from fastspml import baselines
-from fastspml.ranking import calibration, index, link_table, measures, prediction, suggestions
+from fastspml.ranking import calibration, hubness, index, link_table, measures, prediction
 from fastspml.ranking.measures import HiddenLinks, hidden_quality
 from fastspml.ranking.scores import MEASURES
 from tests import naive
@@ -127,7 +127,7 @@ def test_twins_of_the_hub(network):
     assert make_network().degrees[7] == network.n_nodes - 2
 
 
-@pytest.mark.parametrize("module", [calibration, index, link_table, measures, prediction, suggestions])
+@pytest.mark.parametrize("module", [calibration, index, link_table, hubness, measures, prediction])
 def test_examples_in_docstrings(module):
     got = doctest.testmod(module)
     assert got.attempted > 0

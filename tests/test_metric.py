@@ -9,7 +9,8 @@ import pytest
 from scipy import sparse
 
 import fastspml as fs
-from fastspml.metric import FactoredMetric, FullMetric, base, explanations, factored_metric, project_psd
+from fastspml.metric import FactoredMetric, FullMetric, base, explanations, factored_metric
+from fastspml.metric.projection import project_psd
 from tests import naive
 from tests.conftest import make_network, matrix_of
 

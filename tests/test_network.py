@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import sys
 from types import SimpleNamespace
 
@@ -346,13 +347,19 @@ def test_edges_may_be_a_frame():
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.lil_array, sparse.dia_array])
-def test_weights_of_links_are_ignored_with_a_warning(form):
-    with pytest.warns(
-        UserWarning, match=r"weights of the links of 'w' \(up to 2\.5\) are ignored: any nonzero"
-    ) as caught:
-        got = fs.Network(X, form(A * 2.5), name="w")
-    assert caught[0].filename == __file__
-    assert got.adjacency.toarray().astype(int).tolist() == A.tolist()
+def test_weights_of_links_are_refused_unless_they_are_ignored(form):
+    weighted = form(A * 2.5)
+    sentence = (
+        "links of 'w' have weights, such as 2.5, but every link counts once; "
+        "give ignore_weights=True (--ignore-weights on the command line) to ignore them."
+    )
+    for build in (lambda: fs.Network(X, weighted, name="w"), lambda: fs.Network(X).with_links(weighted, name="w")):
+        with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+            build()
+    got = fs.Network(X, weighted, ignore_weights=True)
+    again = fs.Network(X).with_links(weighted, ignore_weights=True)
+    for network in (got, again):
+        assert network.adjacency.toarray().astype(int).tolist() == A.tolist()
 
 
 def test_stored_zeros_are_no_weights():

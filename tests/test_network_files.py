@@ -197,6 +197,13 @@ def test_self_links_of_an_h5ad_file_are_dropped_with_a_warning(tmp_path):
         fs.read_networks(tmp_path / "a.h5ad")
 
 
+def test_weights_in_an_h5ad_file_are_refused_unless_they_are_ignored(tmp_path):
+    anndata.AnnData(np.eye(3), obsp={"near": np.eye(3, k=1) * 0.5}).write_h5ad(tmp_path / "a.h5ad")
+    with pytest.raises(ValueError, match=r"links of 'near' have weights, such as 0\.5, but every link counts once"):
+        fs.read_networks(tmp_path / "a.h5ad")
+    assert fs.read_networks(tmp_path / "a.h5ad", ignore_weights=True)[0].n_links == 2
+
+
 def test_an_h5ad_file_that_is_no_network(tmp_path):
     path = tmp_path / "a.h5ad"
     anndata.AnnData(obs=pd.DataFrame(index=["a", "b"])).write_h5ad(path)

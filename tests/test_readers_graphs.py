@@ -49,6 +49,13 @@ def write_matlab(path: Path, compress: bool = False, **variables) -> Path:
     return path
 
 
+def test_matlab_with_weights(tmp_path):
+    path = write_matlab(tmp_path / "area.mat", X=X, A=A * 3)
+    with pytest.raises(ValueError, match=r"^area\.mat: links of 'area' have weights, such as 3, but every link"):
+        read_matlab(path)
+    assert read_matlab(path, ignore_weights=True)[0].n_links == 3
+
+
 @pytest.mark.parametrize("compress", [False, True])
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csc_array])
 def test_matlab_full_or_sparse_compressed_or_not(tmp_path, kind, compress):
@@ -750,9 +757,10 @@ def test_npz_of_scipy_that_cannot_be_used(tmp_path, features, links, sentence):
 def test_npz_of_scipy_with_weights(tmp_path):
     sparse.save_npz(tmp_path / "words.npz", FEATURES)
     sparse.save_npz(tmp_path / "links.npz", 2 * LINKS)
-    with pytest.warns(UserWarning, match="weights of the links are ignored") as warned:
-        assert read_npz(tmp_path / "words.npz", links=tmp_path / "links.npz")[0].n_links == 3
-    assert warned[0].filename == __file__
+    with pytest.raises(ValueError, match=r"^words\.npz: links have weights, such as 2, but every link counts once"):
+        read_npz(tmp_path / "words.npz", links=tmp_path / "links.npz")
+    read = read_npz(tmp_path / "words.npz", links=tmp_path / "links.npz", ignore_weights=True)
+    assert read[0].n_links == 3
 
 
 def test_npz_that_holds_links_takes_no_others(tmp_path):

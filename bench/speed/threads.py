@@ -15,7 +15,7 @@ from bench.speed.timing import interleaved
 BATCHES = (10, 100, 1_000)
 SHAPES = ("Debian packages", "200,000 x 100,000 x 60")
 QUICK_SHAPES = ("Debian packages",)
-N_SHARDS = 32
+N_SHARDS = 16
 
 
 def measure(tell: Callable[[str], None], quick: bool = False) -> dict[str, Any]:

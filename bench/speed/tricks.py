@@ -25,7 +25,7 @@ import numpy as np
 import fastspml as fs
 from bench.environment import RESULTS, about
 from bench.speed.cases import CASES
-from fastspml.kernels import compiler_hints, diagonal, draws, factored, iterations, schedule
+from fastspml.kernels import algorithms, compiler_hints, diagonal, draws, factored, schedule
 from fastspml.kernels.arguments import Slot
 from fastspml.kernels.jit import kernel
 from fastspml.kernels.rows import feature_at, value_at
@@ -125,7 +125,7 @@ def _off(*replacements: tuple[Any, str, Any]) -> Callable[[], None]:
 HINTS = [
     (diagonal, "opaque_increment", _increment),
     (compiler_hints, "_in_register", lambda builder, value: value),
-    (iterations, "optimize_for_size", _nothing),
+    (algorithms, "optimize_for_size", _nothing),
 ]
 PREFETCHES = [
     (schedule, "prefetch_positions", _nothing),
@@ -149,7 +149,7 @@ TRICKS: dict[str, Callable[[], None]] = {
     "positions of rows, and 40 features": _off(*PREFETCHES),
     "prefetch metric": _off((schedule, "prefetch_metric", _nothing)),
     "scatter 2 x_i, not x_i": _off((diagonal, "scatter_doubled", _scatter), (diagonal, "feature_gradient", _gradient)),
-    "violated triplets without a branch": _off((iterations, "keep_if_violated", _keep_by_branch)),
+    "violated triplets without a branch": _off((algorithms, "keep_if_violated", _keep_by_branch)),
     "four partial sums": _off((factored, "sum_gap_terms", _one_sum), (factored, "mean_square", _one_sum_of_squares)),
 }
 

@@ -21,6 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", help="file to write; its suffix, .h5 or .h5ad, decides the format")
     parser.add_argument("--compress", action="store_true", help="compress (.h5 files can then no longer be mapped)")
     parser.add_argument("--task", help="only this task, by name")
+    parser.add_argument("--ignore-weights", action="store_true", help="count links of .h5ad with weights once each")
     parser.add_argument("--overwrite", action="store_true", help="replace the target if it exists")
 
 
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"convert writes .h5 or .h5ad files, got {options.target}; choose one of these suffixes.")
     from fastspml.io import read_networks, write_h5ad, write_networks
 
-    networks = read_networks(options.source)
+    networks = read_networks(options.source, ignore_weights=options.ignore_weights)
     if options.task is not None:
         names = ", ".join(network.name for network in networks)
         networks = [network for network in networks if network.name == options.task]

@@ -163,7 +163,7 @@ def _recovered(model: MTSPML, planted: Any) -> list[float]:
 
 
 def _show(results: dict[str, Any], model: MTSPML) -> None:
-    from fastspml.ranking.measures import learned_metrics
+    from fastspml.ranking.model_metrics import learned_metrics
 
     methods = results["methods"]
     rows = [[task, *(row["auc"][q] for row in methods)] for q, task in enumerate(results["tasks"])]

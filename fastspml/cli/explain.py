@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _show_words(options: argparse.Namespace) -> None:
-    from fastspml.ranking.measures import learned_metrics
+    from fastspml.ranking.model_metrics import learned_metrics
     from fastspml.runs.opening import open_run
 
     model, _ = open_run(options.path)
@@ -65,7 +65,7 @@ def _show_words(options: argparse.Namespace) -> None:
 
 def _show_similar(options: argparse.Namespace) -> None:
     from fastspml.metric import FactoredMetric
-    from fastspml.ranking.measures import learned_metrics
+    from fastspml.ranking.model_metrics import learned_metrics
     from fastspml.runs.opening import open_run
 
     metric = learned_metrics(open_run(options.path)[0])[0][1]
@@ -133,9 +133,7 @@ def _new_rows(options: argparse.Namespace, model: Any) -> dict[str, Any]:
     columns = options.id_column, options.text_column
     groups = [] if options.new is None else read_new_nodes(options.new, model, *columns)
     return {
-        name: group.rows.subset([i]) if hasattr(group.rows, "subset") else group.rows[[i]]
-        for group in groups
-        for i, name in enumerate(group.names)
+        str(name): group.network.subset([i]) for group in groups for i, name in enumerate(group.network.nodes.tolist())
     }
 
 

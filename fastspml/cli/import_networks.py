@@ -77,6 +77,10 @@ def _skip_bad(add: Add) -> None:
     add("--skip-bad", action="store_true", default=None, help="leave bad lines out instead of failing")
 
 
+def _ignore_weights(add: Add) -> None:
+    add("--ignore-weights", action="store_true", default=None, help="count links with weights once each")
+
+
 def _word_cuts(add: Add) -> None:
     add("--min-df", type=int, help="keep words that at least this number of nodes have (default: 2)")
     add("--max-df", type=float, help="keep words that at most this share of the nodes have (default: 0.5)")
@@ -84,6 +88,7 @@ def _word_cuts(add: Add) -> None:
 
 def _matlab(add: Add) -> None:
     add("paths", nargs="+", metavar="FILE.mat", help="each a task: X, nodes x words; A, nodes x nodes; perhaps names")
+    _ignore_weights(add)
 
 
 def _snap_ego(add: Add) -> None:
@@ -110,6 +115,7 @@ def _npz(add: Add) -> None:
     )
     add("--links", metavar="LINKS.npz", help="links as scipy.sparse.save_npz writes them: nodes x nodes")
     add("--tasks", choices=["label", "relation"], help="a task per label, or per relation (default: one network)")
+    _ignore_weights(add)
 
 
 def _edges(add: Add) -> None:

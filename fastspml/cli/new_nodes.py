@@ -18,14 +18,9 @@ HELP = (
 
 @dataclass(frozen=True)
 class NewNodes:
-    """Nodes of one file or network: their names, and their features in a form that metrics take.
+    """Nodes of one file or network, in a form that metrics take; ``position`` is that of the network in its file."""
 
-    ``position`` is that of their network in its file. Without ``has_names``, the names are positions.
-    """
-
-    names: list[str]
-    rows: Any
-    has_names: bool = True
+    network: Any
     position: int = 0
 
 
@@ -43,21 +38,23 @@ def read_new_nodes(path: str, model: Any, id_column: str = "id", text_column: st
     A named node that is in several networks is taken once. Words that the model does not know are left out, and
     counted on standard error.
     """
-    from fastspml.ranking.measures import metric_of
+    from fastspml.ranking.model_metrics import metric_of
 
     metric = metric_of(model)
     vocabulary = metric.vocabulary
     if Path(path).suffix in (".h5", ".h5ad", ".hdf5"):
         return _of_networks(path, vocabulary)
     from fastspml.io.readers.counts import read_counts
+    from fastspml.network import Network
 
     if vocabulary is None:
         raise ValueError("the model has no vocabulary to match words with; give a file of networks instead.")
     names, rows, n_unknown = read_counts(path, vocabulary, getattr(model, "tokenizer_", None), id_column, text_column)
     _say_unknown(n_unknown)
+    network = Network(rows, nodes=names, vocabulary=vocabulary)
     if metric.weighting is not None and not metric.takes_counts:  # the nodes of the network are weighted, too
-        rows = metric.weighting.transform(rows)
-    return [NewNodes(names, rows)]
+        network = metric.weighting.transform(network)
+    return [NewNodes(network)]
 
 
 def _of_networks(path: str, vocabulary: Any) -> list[NewNodes]:
@@ -66,18 +63,17 @@ def _of_networks(path: str, vocabulary: Any) -> list[NewNodes]:
     from fastspml.io import read_networks
     from fastspml.vocabulary import align_vocabulary
 
-    groups, seen, n_unknown = [], set(), 0
+    groups, seen, n_unknown = [], set[Any](), 0
     for position, network in enumerate(read_networks(path)):
-        names = [str(name) for name in network.nodes.tolist()]
         if network.has_node_names:
-            new = [i for i, name in enumerate(names) if name not in seen]
+            names = network.nodes.tolist()
+            network = network.subset([i for i, name in enumerate(names) if name not in seen])
             seen |= set(names)
-            network, names = network.subset(new), [names[i] for i in new]
         if vocabulary is not None and not np.array_equal(network.vocabulary, vocabulary):  # type: ignore[arg-type]
             network, n_left_out = align_vocabulary(network, vocabulary)
             n_unknown += n_left_out
-        if names:
-            groups.append(NewNodes(names, network, network.has_node_names, position))
+        if network.n_nodes:
+            groups.append(NewNodes(network, position))
     _say_unknown(n_unknown)
     return groups
 
@@ -109,7 +105,7 @@ def metric_of_task(model: Any, networks: Sequence[Any], q: int) -> Any:
     The name of the task decides. Positions are compared only if names cannot tell tasks apart: there is one task, or
     some have the same name. A model with one metric for all tasks has it for any task.
     """
-    from fastspml.ranking.measures import metric_of
+    from fastspml.ranking.model_metrics import metric_of
 
     if not hasattr(model, "task_metrics_"):
         return metric_of(model)

@@ -1,4 +1,4 @@
-"""Predict links of unseen nodes: the nodes nearest to each under the learned metric, as CSV or JSON lines, with
+"""Predict links of unseen nodes: the candidates that score best under the learned metric, as CSV or JSON lines, with
 probabilities after fastspml calibrate. A node that is in the network already is not predicted to link to itself."""
 
 from __future__ import annotations
@@ -6,9 +6,12 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from itertools import compress, groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +20,12 @@ from fastspml.cli.output import csv_text
 
 EXAMPLE = """\
 echo 'mytool  package:2 manager terminal:3' > new.txt
-fastspml predict runs/example new.txt --task admin -k 5
+fastspml predict runs/example new.txt --task admin -k 5 --reasons 3
 fastspml predict runs/example new.csv --id-column name --text-column description --task admin
 fastspml predict runs/example new.txt --task all --json -o links.jsonl"""
 
-# Then distance or similarity, whichever the model ranks by; the probability, if the model is calibrated; TASK_FIT.
-FIELDS = ["node", "task", "rank", "neighbour"]
-TASK_FIT, PROBABILITY = "task_fit", "probability"
+FIELDS = ["node", "task", "rank", "candidate", "score"]
+PROBABILITY, TASK_FIT, THROUGH, REASONS = OPTIONAL_FIELDS = ("probability", "task_fit", "through", "reasons")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +42,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-k", type=int, default=10, help="links to predict for each node (default: 10)")
     parser.add_argument(
+        "--reasons",
+        type=int,
+        default=0,
+        metavar="N",
+        help="explain each link by so many words, or pairs of words",
+    )
+    parser.add_argument(
         "--json",
         action="store_true",
         help="JSON lines instead of CSV. They have names exactly; in CSV, control characters are written as escapes, "
@@ -50,8 +59,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Search the nearest nodes and write them."""
-    from fastspml.ranking.measures import metric_of
+    """Predict the links and write them."""
+    from fastspml.ranking.link_table import described
     from fastspml.runs.opening import networks_of, open_run
 
     model, config = open_run(options.path)
@@ -59,49 +68,70 @@ def run(options: argparse.Namespace) -> None:
     groups = read_new_nodes(options.newcomers, model, options.id_column, options.text_column)
     candidates = Path(options.networks or (config or {})["networks"])
     is_same_file = candidates.exists() and candidates.samefile(options.newcomers)
-    records = _predictions(model, networks, groups, options, is_same_file)
+    fields, records = _predictions(model, networks, groups, options, is_same_file)
     with open(options.output, "x", newline="", encoding="utf-8") if options.output else nullcontext(sys.stdout) as file:
         if options.json:
             for record in records:
-                file.write(json.dumps(record) + "\n")
+                reasons = {REASONS: [reason._asdict() for reason in record[REASONS]]} if REASONS in record else {}
+                file.write(json.dumps(record | reasons) + "\n")
             return
-        more = ([PROBABILITY] if _calibrations(model) else []) + ([TASK_FIT] if options.task == "all" else [])
-        fields = [*FIELDS, metric_of(model).score, *more]
         writer = csv.DictWriter(file, fields)
         writer.writeheader()
         for record in records:
-            names = {field: csv_text(record[field]) for field in ("node", "task", "neighbour")}
-            writer.writerow(record | names)
+            record |= {REASONS: described(record[REASONS])} if REASONS in record else {}
+            writer.writerow({k: csv_text(cell) if isinstance(cell, str) else cell for k, cell in record.items()})
 
 
 def _predictions(
     model: Any, networks: list[Any], groups: list[NewNodes], options: argparse.Namespace, is_same_file: bool
-) -> Iterator[dict[str, Any]]:
-    """Return the records of all nodes; the search is done first, so that errors occur before anything is written."""
-    from fastspml.ranking.measures import metric_of
-
+) -> tuple[list[str], Iterator[dict[str, Any]]]:
+    """Return the fields, and a record per link; the search is done first, so that errors occur before any output."""
     names = [network.name for network in networks]
     tasks = list(range(len(names))) if options.task == "all" else [task_position(options.task, names, ", or all")]
     metrics = {q: metric_of_task(model, networks, q) for q in tasks}
-    score, calibrations = metric_of(model).score, _calibrations(model)
+    calibrations = getattr(model, "calibrations_", {})
+    has_through = any(metric.neighbour_weight for metric in metrics.values())
+    is_used = (bool(calibrations), options.task == "all", has_through, options.reasons != 0)
+    fields = [*FIELDS, *compress(OPTIONAL_FIELDS, is_used)]
     found = []
     for group in groups:
-        fits = _task_fits(metrics, networks, group.rows) if options.task == "all" else None
-        near = {q: _nearest(metrics[q], networks[q], group, q, options.k, is_same_file) for q in tasks}
-        found.append((group, fits, near))
+        new = group.network
+        fits = _task_fits(metrics, networks, new) if options.task == "all" else None
+        links = {}
+        for q in tasks:
+            are_same = (new.has_node_names and networks[q].has_node_names) or (is_same_file and group.position == q)
+            links[q] = _links(metrics[q], networks[q], new, are_same, calibrations.get(names[q]), options)
+        found.append((new.nodes.tolist(), fits, links))
 
     def records() -> Iterator[dict[str, Any]]:
-        for group, fits, near in found:
-            for r, name in enumerate(group.names):
-                for q in tasks if fits is None else sorted(tasks, key=lambda q: -fits[r, q]):
-                    for rank, (neighbour, value) in enumerate(near[q][r], 1):
-                        record = {"node": name, "task": names[q], "rank": rank, "neighbour": neighbour, score: value}
-                        if names[q] in calibrations:
-                            of_score = calibrations[names[q]].probability(value if score == "similarity" else -value)
-                            record[PROBABILITY] = float(of_score)
-                        yield record if fits is None else record | {TASK_FIT: float(fits[r, q])}
+        for nodes, fits, links in found:
+            for i, node in enumerate(map(str, nodes)):
+                for q in tasks if fits is None else sorted(tasks, key=lambda q: -fits[i, q]):
+                    more = {"task": names[q], TASK_FIT: None if fits is None else float(fits[i, q])}
+                    for rank, link in enumerate(links[q].get(node, ()), 1):
+                        record = link._asdict() | more | {"rank": rank}
+                        record[PROBABILITY] = None if math.isnan(link.probability) else link.probability
+                        yield {field: record[field] for field in fields}
 
-    return records()
+    return fields, records()
+
+
+def _links(
+    metric: Any, network: Any, new: Any, are_same: bool, calibration: Any, options: argparse.Namespace
+) -> dict[str, list[Any]]:
+    """Return the predicted links of each new node by its name; with `are_same`, equal names mean the same node."""
+    import numpy as np
+
+    from fastspml.ranking.known_links import without_links_of
+    from fastspml.ranking.prediction import predict_links
+
+    network, new = (n.replace(nodes=n.nodes.astype(str), named_nodes=are_same) for n in (network, new))
+    if are_same and metric.neighbour_weight:
+        network = without_links_of(network, np.flatnonzero(np.isin(network.nodes, new.nodes)))
+    table = predict_links(
+        metric, network, new, options.k, exclude_known=False, reasons=options.reasons, calibration=calibration
+    )
+    return {node: list(links) for node, links in groupby(table, key=attrgetter("node"))}
 
 
 def _task_fits(metrics: dict[int, Any], networks: list[Any], rows: Any) -> Any:
@@ -111,41 +141,3 @@ def _task_fits(metrics: dict[int, Any], networks: list[Any], rows: Any) -> Any:
     from fastspml.ranking.index import rank_tasks
 
     return np.hstack([rank_tasks(metrics[q], [network], rows) for q, network in enumerate(networks)])
-
-
-def _calibrations(model: Any) -> dict[str, Any]:
-    """Return the calibrations of a model by task; none if it is not calibrated."""
-    return getattr(model, "calibrations_", {})
-
-
-def _nearest(
-    metric: Any, network: Any, group: NewNodes, q: int, k: int, is_same_file: bool
-) -> list[list[tuple[str, float]]]:
-    """Return the names and scores of the k nearest nodes of each new node, without the node itself."""
-    import numpy as np
-
-    from fastspml.ranking.index import LinkIndex
-    from fastspml.ranking.known_links import without_links_of
-
-    own = _own_positions(network, group, is_same_file and group.position == q)
-    is_known = any(position >= 0 for position in own)
-    if is_known and metric.neighbour_weight:
-        network = without_links_of(network, np.array([position for position in own if position >= 0]))
-    index = LinkIndex(metric, network)
-    n_found = min(k + 1, network.n_nodes) if is_known and 1 <= k <= network.n_nodes else k
-    nodes, values = index.query(group.rows, n_found)
-    nearest = []
-    for position, line, scores in zip(own, nodes.tolist(), values.tolist(), strict=True):
-        pairs = [
-            (str(network.nodes[node]), score) for node, score in zip(line, scores, strict=True) if node != position
-        ]
-        nearest.append(pairs[:k])
-    return nearest
-
-
-def _own_positions(network: Any, group: NewNodes, is_same: bool) -> list[int]:
-    """Return where each new node is in the network, by name, or by position in the same file; -1 where it is not."""
-    if group.has_names and network.has_node_names:
-        position = {str(name): i for i, name in enumerate(network.nodes.tolist())}
-        return [position.get(name, -1) for name in group.names]
-    return list(range(len(group.names))) if is_same else [-1] * len(group.names)

@@ -63,7 +63,8 @@ def _networks(dtype: Any) -> list[Any]:
 def _use(kind: Any, form: str, networks: list[Any]) -> None:
     """Call everything that runs kernels for a model."""
     from fastspml.ranking.index import LinkIndex, connect
-    from fastspml.ranking.measures import link_quality, metric_of
+    from fastspml.ranking.measures import link_quality
+    from fastspml.ranking.model_metrics import metric_of
 
     for shards, score in ((1, "distance"), (2, "similarity")):
         # The rows of a single network are used where they are, those of several are copied: kernels differ.

@@ -15,7 +15,7 @@ Functions that write take (file, parent, name, value), those that read take (fil
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,8 @@ from fastspml.sparse.csr import check_csr, csr_from_parts, freeze_csr
 
 # Entries of a matrix that are checked together, so that checking a mapped one takes little memory.
 PIECE = 2**20
+
+ReadLinks = Callable[[Reader, Any, str], sparse.csr_array]
 
 # Networks of checked parts are built from this one with `replace`, which copies nothing.
 NO_NETWORK = Network(np.zeros((0, 0)))
@@ -90,7 +92,9 @@ def write_networks(
             file.check_n_features(repr(network.name), network.n_features)
 
 
-def read_networks(path: str | os.PathLike[str], mapped: bool = False, verify: bool | None = None) -> list[Network]:
+def read_networks(
+    path: str | os.PathLike[str], mapped: bool = False, verify: bool | None = None, ignore_weights: bool = False
+) -> list[Network]:
     """Read networks from a file of `write_networks`, or from an .h5ad file of AnnData.
 
     In an .h5ad file, every matrix in ``obsp`` is a network, named by its key; all have the features ``X``. Without any
@@ -115,6 +119,8 @@ def read_networks(path: str | os.PathLike[str], mapped: bool = False, verify: bo
         Whether to compare checksums. By default they are compared if the file has any and is not mapped, because
         comparing reads the whole file. Use False for a file that another program has changed on purpose. Indices are
         checked in any case.
+    ignore_weights : bool, default False
+        Whether entries of ``obsp`` other than 0 and 1 are links like any other, instead of refused.
 
     Returns
     -------
@@ -136,7 +142,7 @@ def read_networks(path: str | os.PathLike[str], mapped: bool = False, verify: bo
         if verify:
             file.verify()
         if is_anndata(file):
-            return _read_anndata(file, Path(path).stem)
+            return _read_anndata(file, Path(path).stem, ignore_weights)
         return read_list(file, file.root, "networks", _read_network)
 
 
@@ -229,19 +235,20 @@ def _read_network(file: Reader, parent: Any, name: str) -> Network:
         file.refuse(f"{file.name} weights {weighting.n_features_} features of {network.n_features}; it is damaged.")
     if weighting is not None and weighting.dense_blocks_ != network.dense_blocks:
         file.refuse(f"the weighting of {file.name} has other dense blocks than its features; it is damaged.")
-    network = _with_links(file, group, "obsp/links", network)
+    network = _with_links(file, group, "obsp/links", network, read_links)
     tokenizer = read_if_there(file, group, "uns/tokenizer", read_tokenizer)
     return network.replace(name=file.text(group, "uns/name"), weighting=weighting, tokenizer=tokenizer)
 
 
-def _read_anndata(file: Reader, name: str) -> list[Network]:
+def _read_anndata(file: Reader, name: str, ignore_weights: bool) -> list[Network]:
     """Read a file that AnnData wrote, one network for each matrix of links."""
     network = _read_nodes(file, file.root)
     keys = sorted(file.group(file.root, "obsp")) if file.find(file.root, "obsp") is not None else []
     if not keys:
         no_links = Network(sparse.csr_array((network.n_nodes, 0))).adjacency
         return [network.replace(adjacency=no_links, name=name)]
-    return [_with_links(file, file.group(file.root, "obsp"), key, network).replace(name=key) for key in keys]
+    links, read = file.group(file.root, "obsp"), read_links_without_weights if ignore_weights else read_links
+    return [_with_links(file, links, key, network, read).replace(name=key) for key in keys]
 
 
 def _read_nodes(file: Reader, group: Any) -> Network:
@@ -264,8 +271,8 @@ def _read_nodes(file: Reader, group: Any) -> Network:
     )
 
 
-def _with_links(file: Reader, parent: Any, name: str, network: Network) -> Network:
-    links = file.once(parent, name, read_links)
+def _with_links(file: Reader, parent: Any, name: str, network: Network, read: ReadLinks) -> Network:
+    links = file.once(parent, name, read)
     if links.shape[0] != network.n_nodes:
         file.refuse(f"{name} of {file.name} links {links.shape[0]} nodes, but X has {network.n_nodes}; it is damaged.")
     return network.replace(adjacency=links)
@@ -332,7 +339,12 @@ def read_features(file: Reader, parent: Any, name: str) -> sparse.csr_array:
     return features
 
 
-def read_links(file: Reader, parent: Any, name: str) -> sparse.csr_array:
+def read_links_without_weights(file: Reader, parent: Any, name: str) -> sparse.csr_array:
+    """Read links like `read_links`, but ignore their weights."""
+    return read_links(file, parent, name, ignore_weights=True)
+
+
+def read_links(file: Reader, parent: Any, name: str, ignore_weights: bool = False) -> sparse.csr_array:
     """Read links; those that are not canonical CSR are converted by `Network`."""
     matrix = _read_matrix(file, parent, name)
     n_nodes = matrix.shape[0]
@@ -340,7 +352,7 @@ def read_links(file: Reader, parent: Any, name: str) -> sparse.csr_array:
         return _frozen(matrix)
     _refuse_if_mapped(file, name)
     with file.checking(name), file.working(conversion_bytes(matrix), name):
-        links = Network(sparse.csr_array((n_nodes, 0)), matrix, name=name).adjacency
+        links = Network(sparse.csr_array((n_nodes, 0)), matrix, name, ignore_weights=ignore_weights).adjacency
     file.claim(csr_bytes(links), name)
     return links
 

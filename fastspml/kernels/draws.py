@@ -1,5 +1,7 @@
 """Drawing triplets (i, j, l) exactly uniformly from S, each a pure function of (seed, group, iteration, position).
 
+S holds the triplets in which i links to l and not to j.
+
 Nodes are numbered within their task (i, j, l) or over all tasks (`node`). A group is the tasks that triplets are drawn
 from together: Algorithm 1 has one group of all tasks, Algorithm 2 a group per task.
 """
@@ -83,7 +85,7 @@ def group_of(tasks, g):
 
 @kernel
 def draw_candidate(group, key, n):
-    """Return the position of a random link, a random node j, and n, the number of random words used so far."""
+    """Return the position of a random link, a random node j, and n, how many random numbers are used so far."""
     p, n = bounded(key, n, group.n_links)
     j, n = bounded(key, n, group.n_largest)
     return group.first_link + p, j, n
@@ -138,7 +140,8 @@ def draw_by_number(stack, group, key):
 def count_excluded(targets, start, end, i, rank):
     """Return how many of i and its neighbours are smaller than the non-neighbour of a rank.
 
-    Excluded node e, counted from 0 in ascending order, is smaller than it if the node less e is at most the rank.
+    They are sorted and counted from 0: the one at position e is smaller than that non-neighbour if its number minus e
+    is at most the rank.
     """
     n_before_i = count_below(targets, start, end, i)
     low, high = ZERO, end - start + ONE

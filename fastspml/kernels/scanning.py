@@ -76,7 +76,7 @@ def score_links(block, queries, starts, positives):
 def count_negatives(block, first, queries, links, counts):
     """Count the non-links in a block, which starts at node `first`, against the positives of every query, in place.
 
-    links is a `scoring.Positives`.
+    links is a `auc.Positives`.
     """
     nodes, scores, next_links = queries.nodes, queries.scores, queries.next_links
     starts, positives, passed, ties, n_negative = counts

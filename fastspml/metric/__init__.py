@@ -3,6 +3,6 @@
 from fastspml.metric.base import Metric, check_score
 from fastspml.metric.diagonal_metric import DiagonalMetric
 from fastspml.metric.factored_metric import FactoredMetric
-from fastspml.metric.full_metric import FullMetric, project_psd
+from fastspml.metric.full_metric import FullMetric
 
-__all__ = ["DiagonalMetric", "FactoredMetric", "FullMetric", "Metric", "check_score", "project_psd"]
+__all__ = ["DiagonalMetric", "FactoredMetric", "FullMetric", "Metric", "check_score"]

@@ -1,4 +1,4 @@
-"""Full metrics: a weight per pair of features, and the projection to the positive semidefinite cone."""
+"""Full metrics: a weight per pair of features."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from scipy import linalg, sparse
 
 from fastspml.machine import available_memory
 from fastspml.metric.base import BLOCK_ROWS, Metric, score_suffix
+from fastspml.metric.projection import project_psd
 
 
 class FullMetric(Metric):
@@ -131,27 +132,3 @@ class FullMetric(Metric):
         inside = np.searchsorted(columns, self.columns)
         block[np.ix_(inside, inside)] = self.block
         return block
-
-
-def project_psd(matrix: np.ndarray) -> np.ndarray:
-    """Return the nearest positive semidefinite matrix: eigenvalues clipped at zero.
-
-    Coordinates without off-diagonal entries are eigenvectors already and stay out of the decomposition.
-    """
-    diagonal = np.diag(matrix)
-    is_coupled = np.count_nonzero(matrix, axis=1) - (diagonal != 0.0) > 0
-    projected = np.diag(np.maximum(diagonal, 0.0))
-    coupled = np.flatnonzero(is_coupled)
-    if len(coupled) == 0:
-        return projected
-    block = matrix[np.ix_(coupled, coupled)]
-    values, vectors = linalg.eigh(block)
-    n_negative = int(np.searchsorted(values, 0.0))
-    if n_negative <= len(values) // 2:  # use the smaller set of eigenvectors
-        vectors = vectors[:, :n_negative]
-        block = block - (vectors * values[:n_negative]) @ vectors.T
-    else:
-        vectors = vectors[:, n_negative:]
-        block = (vectors * values[n_negative:]) @ vectors.T
-    projected[np.ix_(coupled, coupled)] = (block + block.T) / 2.0
-    return projected

@@ -15,7 +15,8 @@ from fastspml.labels import check_labels
 from fastspml.metric import Metric
 from fastspml.network import Network, as_networks
 from fastspml.ranking.known_links import KnownLinks
-from fastspml.ranking.measures import blank_rows, check_network, known_features, metric_of, warn_of_blank
+from fastspml.ranking.measures import blank_rows, known_features, warn_of_blank
+from fastspml.ranking.model_metrics import check_network, metric_of
 from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import NodeScores
 from fastspml.ranking.segments import Segments

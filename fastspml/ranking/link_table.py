@@ -150,14 +150,14 @@ class LinkTable:
         texts = {
             "probability": "" if math.isnan(link.probability) else link.probability,
             "through": "" if link.through is None else link.through,
-            "reasons": _described(link.reasons),
+            "reasons": described(link.reasons),
         }
         return [texts[name] if name in texts else getattr(link, name) for name in self._header()]
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Return the columns as lists."""
         columns = {name: getattr(self, name).tolist() for name in self._header() if name != "reasons"}
-        return columns if self.reasons is None else columns | {"reasons": [_described(row) for row in self.reasons]}
+        return columns if self.reasons is None else columns | {"reasons": [described(row) for row in self.reasons]}
 
     def to_pandas(self) -> Any:
         """Return a pandas.DataFrame with a row per link."""
@@ -235,7 +235,7 @@ def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _described(reasons: Sequence[Reason]) -> str:
+def described(reasons: Sequence[Reason]) -> str:
     """Return reasons as text: "linux 0.52; kernel ~ module 0.31"."""
     names = (
         f"{reason.feature}" if reason.feature == reason.other else f"{reason.feature} ~ {reason.other}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from fastspml.kernels import scanning, scoring
+from fastspml.kernels import auc, scanning
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.ranking.scores import (
@@ -85,7 +85,7 @@ def _scan(
     for query, (start, end) in enumerate(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)):
         if end > start and counts.n_negative[query]:
             n_nearer, n_tied = np.cumsum(counts.passed[start + query : end + query]), counts.ties[start:end]
-            scoring.score_from_counts(
+            auc.score_from_counts(
                 counts.positives[start:end], n_nearer, n_tied, counts.n_negative[query], k, quality[query]
             )
     return quality

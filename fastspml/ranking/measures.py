@@ -1,4 +1,7 @@
-"""Measures of how well the links of nodes are ranked, node by node: AUC, average precision, nDCG and others."""
+"""Measures of how well the links of nodes are ranked, node by node: AUC, average precision, nDCG and others.
+
+Their formulas are in `kernels.auc`.
+"""
 
 from __future__ import annotations
 
@@ -11,52 +14,14 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import check_positive_integer, quoted
-from fastspml.kernels import scoring
+from fastspml.kernels import auc
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.ranking import mapped_ranking
 from fastspml.ranking.known_links import KnownLinks
+from fastspml.ranking.model_metrics import check_network, metric_of, type_name
 from fastspml.ranking.scores import MEASURES, NodeScores, blocks, positives
 from fastspml.sparse.mapped import take_rows
-
-
-def metric_of(model: Any, task: Network | int | str = 0, caller: str = "this function") -> Metric:
-    """Return the metric that a model has for a task; a Metric is returned unchanged.
-
-    Parameters
-    ----------
-    model : Metric, or a fitted model
-    task : Network, int or str, default 0
-        A task, given by its network, its position or its name.
-    caller : str
-        Name of the calling function, for the error message.
-    """
-    if isinstance(model, Metric):
-        return model
-    if isinstance(model, type) or not hasattr(model, "metric_for"):
-        raise TypeError(f"{caller} needs a Metric or a fitted model, got {type_name(model)}.")
-    return model.metric_for(task)
-
-
-def type_name(value: Any) -> str:
-    """Return the type of a value as an error message names it: with its module, unless that is builtins."""
-    kind = type(value)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-
-
-def check_network(network: Any, caller: str) -> None:
-    """Refuse what is not a Network."""
-    if not isinstance(network, Network):
-        raise TypeError(f"{caller} needs a Network, got {type_name(network)}.")
-
-
-def learned_metrics(model: Any) -> list[tuple[str, Metric]]:
-    """Return the metrics that a model consists of, each with the name of its task, "common" or "all tasks"."""
-    if hasattr(model, "common_metric_"):
-        return [("common", model.common_metric_), *zip(model.task_names_, model.task_metrics_, strict=True)]
-    if len(getattr(model, "task_names_", ())) == 1:
-        return [(model.task_names_[0], metric_of(model))]
-    return [("all tasks", metric_of(model))]
 
 
 class Scorer(Protocol):
@@ -230,7 +195,7 @@ class HiddenLinks:
         for block in blocks(np.arange(len(self.nodes)), self.network.n_nodes):
             nodes, filled = self.nodes[block], quality[block[0] : block[-1] + 1]
             scores = scores_of(scorer, self.network, nodes.astype(np.int64))
-            scoring.link_quality(-np.ascontiguousarray(scores), nodes, links, k, filled)
+            auc.link_quality(-np.ascontiguousarray(scores), nodes, links, k, filled)
         return quality
 
 

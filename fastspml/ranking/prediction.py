@@ -14,7 +14,7 @@ from fastspml.ranking.calibration import Calibration
 from fastspml.ranking.index import LinkIndex
 from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.link_table import LinkTable, Reason
-from fastspml.ranking.measures import check_network, metric_of
+from fastspml.ranking.model_metrics import check_network, metric_of
 from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import ranked_norms
 from fastspml.sparse.mapped import take_rows

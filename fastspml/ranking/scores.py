@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import check_positive_integer
-from fastspml.kernels import scoring, search, ties
+from fastspml.kernels import auc, scoring, search, ties
 from fastspml.kernels.search import Nearest
 from fastspml.metric import Metric
 from fastspml.metric.diagonal_metric import weighted_rows, weighted_sqnorms
@@ -245,25 +245,25 @@ class NodeScores:
         k = min(k, np.iinfo(np.int32).max)
         quality = np.empty((len(nodes), len(MEASURES)))
         is_diagonal = self.metric.form == "diagonal" and not self.uses_links
-        scored = scoring.Scored(self._postings, self.norms, self.shift) if is_diagonal else None
+        scored = auc.Scored(self._postings, self.norms, self.shift) if is_diagonal else None
 
         def rank(part: slice) -> None:
             if scored is not None:
                 products = as_kernel_csr(self.metric.product(self.rows[nodes[part]]))
-                scoring.rank_links(products, scored, nodes[part], links, k, quality[part])
+                auc.rank_links(products, scored, nodes[part], links, k, quality[part])
                 return
             for block in blocks(np.arange(part.start, part.stop), self.n_nodes):
                 filled = quality[block[0] : block[-1] + 1]
-                scoring.link_quality(self.ranked_scores(nodes[block]), nodes[block], links, k, filled)
+                auc.link_quality(self.ranked_scores(nodes[block]), nodes[block], links, k, filled)
 
         on_threads(rank, len(nodes), n_threads)
         return quality
 
 
-def positives(adjacency: sparse.csr_array, is_candidate: np.ndarray) -> scoring.Positives:
+def positives(adjacency: sparse.csr_array, is_candidate: np.ndarray) -> auc.Positives:
     """Return the links that a ranking should find, as kernels take them."""
     links = as_kernel_csr(adjacency)
-    return scoring.Positives(links.indptr, links.indices, is_candidate)
+    return auc.Positives(links.indptr, links.indices, is_candidate)
 
 
 def hide(

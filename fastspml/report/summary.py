@@ -19,7 +19,8 @@ from fastspml.metric import FactoredMetric, Metric
 from fastspml.network import Network, Networks, as_networks
 from fastspml.ranking.hidden_calibration import hidden_calibration
 from fastspml.ranking.known_links import KnownLinks
-from fastspml.ranking.measures import LinkQuality, hidden_quality, learned_metrics, link_quality, metric_of
+from fastspml.ranking.measures import LinkQuality, hidden_quality, link_quality
+from fastspml.ranking.model_metrics import learned_metrics, metric_of
 from fastspml.ranking.scores import NodeScores, blocks
 from fastspml.report.comparison import mean_over_tasks, paired_difference
 from fastspml.report.page import render

@@ -1,4 +1,7 @@
-"""Checkpoints: the state of a training run on disk, the last few of them, and when the next is due."""
+"""Checkpoints: the state of a training run on disk, the last few of them, and when the next is due.
+
+`runs.run` saves one where training pauses, and resumes a run from the newest.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,10 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
     def newest(self, warn: Callable[[str], Any]) -> Estimator | None:
-        """Return the newest undamaged state, and warn of damaged ones; None if there are no files."""
+        """Return the model of the newest checkpoint that can be read; None if there are no files.
+
+        Those that cannot be read are renamed, and `warn` is called for each; if there are no others, raises ValueError.
+        """
         damaged: list[Path] = []
         for path in self.paths():
             try:

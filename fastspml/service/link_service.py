@@ -15,7 +15,7 @@ from fastspml.checks import is_whole, printable
 from fastspml.network import Network
 from fastspml.ranking.index import LinkIndex
 from fastspml.ranking.link_table import Link
-from fastspml.ranking.measures import check_network, metric_of
+from fastspml.ranking.model_metrics import check_network, metric_of
 from fastspml.ranking.prediction import predict_links
 from fastspml.sparse.csr import csr_from_parts, freeze_csr, index_dtype
 from fastspml.tokens import Tokenizer

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fastspml.kernels import factored, iterations
+from fastspml.kernels import algorithms, factored
 from fastspml.kernels.arguments import VIOLATED_DTYPE, Buffers, DiagonalBuffers, FactoredBuffers, FullBuffers, Sums
 from fastspml.training.problem import Problem, check_finite, project, projected_sums
 from fastspml.training.state import State, copy_sums
@@ -86,7 +86,7 @@ def run_next_chunk(problem: Problem, state: State, last: int, workspace: Workspa
     if problem.is_full and problem.projects_sums and problem.is_projection_due(iteration):
         evaluated = sums._replace(totals=projected_sums(problem, state))
         settings = settings._replace(evaluates_given=True)
-    iterations.run_chunk(
+    algorithms.run_chunk(
         np.uint64(last), problem.stacked, settings, evaluated, sums, workspace.buffers, state.counts_until(last)
     )
     check_finite(problem, sums.counters)

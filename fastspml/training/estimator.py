@@ -21,15 +21,22 @@ from fastspml.ranking.link_table import LinkTable
 from fastspml.ranking.prediction import predict_links
 from fastspml.ranking.scores import link_scores
 from fastspml.tokens import Tokenizer
-from fastspml.training.algorithm import Algorithm
 from fastspml.training.calibrating import calibrate
 from fastspml.training.continuing import check_continues, common_tokenizer, grown_networks, same_networks, take_in
-from fastspml.training.loop import train
-from fastspml.training.objective import mean_hinge
-from fastspml.training.problem import Prepared, Problem, factor_width, factors_of_sums, kernel_settings, lay_out
+from fastspml.training.objective import objective, regulariser
+from fastspml.training.problem import (
+    Algorithm,
+    Prepared,
+    Problem,
+    factor_width,
+    factors_of_sums,
+    kernel_settings,
+    lay_out,
+)
 from fastspml.training.progress_bar import logged_compilation, shown
 from fastspml.training.shards import Runner, threads
 from fastspml.training.solution import learned_part
+from fastspml.training.stages import train
 from fastspml.training.state import ProgressCall, State, n_entries, new_state
 from fastspml.weighting import Weighting, as_weighting, suitable_weightings
 
@@ -341,13 +348,7 @@ class Estimator(Parameters, ABC):
     def regulariser(self) -> float:
         """Return the part of the objective that does not depend on networks; factors are not regularised."""
         self.check_fitted()
-        algorithm = self.algorithm(len(self.task_names_))
-        weights = zip(algorithm.regs, algorithm.priors, self.parts(), strict=True)
-        return sum(
-            reg / 2.0 * _without_factors(metric).sqnorm_from(prior)
-            for reg, prior, metric in weights
-            if np.isfinite(reg)
-        )
+        return regulariser(self)
 
     def objective(self, networks: Networks, n_triplets: int | None = None) -> float:
         """Return the objective: (3) of the paper for SPML, (8) for MT-SPML.
@@ -358,13 +359,8 @@ class Estimator(Parameters, ABC):
         n_triplets : int, optional
             Take means over this number of sampled triplets; by default over all triplets, by sorting.
         """
-        value, networks = self.regulariser(), as_networks(networks)
-        has_tasks = self.algorithm(len(self.task_names_)).has_tasks
-        if has_tasks and len(networks) != len(self.task_names_):
-            raise ValueError(f"the model has {len(self.task_names_)} tasks, but {len(networks)} networks came.")
-        for q, group in enumerate([[network] for network in networks] if has_tasks else [networks]):
-            value += mean_hinge(self.metric_for(q), group, self.margin, self.seed, n_triplets)
-        return value
+        self.check_fitted()
+        return objective(self, as_networks(networks), n_triplets)
 
     def scores(self, network: Network, nodes: np.ndarray) -> np.ndarray:
         """Return how likely each node links to every node of a network, shape (len(nodes), n_nodes)."""
@@ -455,7 +451,3 @@ class Estimator(Parameters, ABC):
             raise ValueError(f"average must be True or False, got {quoted(self.average)}.")
         if self.weighting is not None and self.weighting != "auto":
             as_weighting(self.weighting)
-
-
-def _without_factors(metric: Metric) -> Metric:
-    return DiagonalMetric(metric.weights) if isinstance(metric, FactoredMetric) else metric

@@ -12,8 +12,8 @@ from fastspml.checks import check_number, is_whole, quoted
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.training.adding import add_task
-from fastspml.training.algorithm import PRIORS, Algorithm, check_prior
 from fastspml.training.estimator import Estimator, parameter
+from fastspml.training.problem import PRIORS, Algorithm, check_prior
 from fastspml.training.state import ProgressCall
 
 if TYPE_CHECKING:  # the inherited signature of __init__ names these; the API reference resolves them here
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # the inherited signature of __init__ names these; the API re
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MTSPMLParameters(Estimator):
-    """The parameters that MTSPML has and SPML has not, and defaults of its own; a class as `SPMLParameters` is one."""
+    """The parameters of MTSPML that SPML lacks, and those with other defaults."""
 
     margin: float = parameter(0.6, "distance by which a non-neighbour has to be farther than a neighbour")
     n_iters: int = parameter(6000, "iterations")
@@ -41,12 +41,14 @@ class MTSPMLParameters(Estimator):
 class MTSPML(MTSPMLParameters):
     """Multi-task structure preserving metric learning by stochastic subgradient descent.
 
-    Minimises (8) of the paper, over positive semidefinite M_0 (common) and M_q (one per network),
+    Minimises (8) of the paper, over M_0 (common) and M_q (one per network) whose sums, or with project="each" each of
+    which, are positive semidefinite,
 
-        common_reg/2 ||M_0 - I||_F^2 + sum over q of task_reg_q/2 ||M_q||_F^2
+        common_reg/2 ||M_0 - P||_F^2 + sum over q of task_reg_q/2 ||M_q||_F^2
         + sum over q of 1/|S_q| sum over (i, j, l) in S_q of max(d_q(i, l) - d_q(i, j) + margin, 0),
 
-    where d_q is the distance under M_0 + M_q and S_q holds the triplets of network q, as in `SPML`.
+    where d_q is the distance under M_0 + M_q and S_q holds the triplets of network q, as in `SPML`. P is I,
+    or 0 with prior="zero".
 
     Parameters
     ----------

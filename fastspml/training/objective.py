@@ -1,24 +1,49 @@
-"""The data term of the objective: the mean hinge over the triplets of networks, all of them or a sample.
-
-`Estimator.objective` adds the regulariser.
-"""
+"""The objective of a fitted model, (3) of the paper for SPML and (8) for MT-SPML: regulariser and mean hinge."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fastspml.checks import check_positive_integer
 from fastspml.kernels import draws, scoring
-from fastspml.metric import Metric
+from fastspml.metric import DiagonalMetric, FactoredMetric, Metric
 from fastspml.network import Network
 from fastspml.ranking.scores import NodeScores, blocks
 from fastspml.sparse.csr import as_kernel_csr
 from fastspml.sparse.mapped import take_rows
 from fastspml.training.layout import stack
 
+if TYPE_CHECKING:
+    from fastspml.training.estimator import Estimator
+
 BLOCK_TRIPLETS = 2**14  # drawn triplets whose rows are copied at a time
+
+
+def objective(model: Estimator, networks: list[Network], n_triplets: int | None = None) -> float:
+    """Return the objective, with means over all triplets, or over `n_triplets` sampled ones."""
+    value, n_tasks = regulariser(model), len(model.task_names_)
+    has_tasks = model.algorithm(n_tasks).has_tasks
+    if has_tasks and len(networks) != n_tasks:
+        raise ValueError(f"the model has {n_tasks} tasks, but {len(networks)} networks came.")
+    for q, group in enumerate([[network] for network in networks] if has_tasks else [networks]):
+        value += mean_hinge(model.metric_for(q), group, model.margin, model.seed, n_triplets)
+    return value
+
+
+def regulariser(model: Estimator) -> float:
+    """Return the part of the objective that does not depend on networks; factors are not regularised."""
+    algorithm = model.algorithm(len(model.task_names_))
+    weights = zip(algorithm.regs, algorithm.priors, model.parts(), strict=True)
+    return sum(
+        reg / 2.0 * _without_factors(metric).sqnorm_from(prior) for reg, prior, metric in weights if np.isfinite(reg)
+    )
+
+
+def _without_factors(metric: Metric) -> Metric:
+    return DiagonalMetric(metric.weights) if isinstance(metric, FactoredMetric) else metric
 
 
 def _hinge_total(metric: Metric, network: Network, margin: float) -> float:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastspml.metric import project_psd
-
 
 def pack(matrix: np.ndarray) -> np.ndarray:
     """Return the lower triangle of a symmetric matrix, row by row."""
@@ -47,8 +45,3 @@ def without_prior(part: np.ndarray, prior: float, is_full: bool) -> np.ndarray:
 def add_to_diagonal(matrix: np.ndarray, value: float) -> None:
     """Add a value to the diagonal of a matrix, in place."""
     matrix[np.diag_indices_from(matrix)] += value
-
-
-def projected(part: np.ndarray) -> np.ndarray:
-    """Return the nearest positive semidefinite metric: negative weights, or eigenvalues, become zero."""
-    return np.maximum(part, 0.0) if part.ndim == 1 else project_psd(part)

@@ -5,8 +5,8 @@ The state of a fit is a sum, so parts of it can be computed apart and added. Wit
 1. Warm-up: the first iterations run as one stream (`first_round` says how many).
 2. Round: at iteration t0 with totals V0, shard k = 0..K-1 runs m iterations of its own, t0 + k m + 1 to t0 + (k+1) m in
    the numbering of the draws. After s of them, with the sum D of what it found, it evaluates triplets at
-   P + (V0 + R D) / (reg (t0 + R s)), R = 3/4 K: it assumes that three quarters of all shards find what it finds, and
-   that the others find what keeps the metric where it was. It keeps W = V0 + R D.
+   P + (V0 + R D) / (reg (t0 + R s)), R = 3/4 K: as if three quarters of all shards found what it finds, and the
+   others changed nothing. It keeps W = V0 + R D.
 3. Merge: V = V0 + D_0 + ... + D_(K-1), in that order; t = t0 + K m. Metrics are projected if that is due at t.
 4. K m = t0 / S, at most SHARD_TRIPLETS in a shard. S is 4; for more than 16 shards it is K / 4 in the beginning.
 

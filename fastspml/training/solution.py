@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from fastspml.training.algorithm import Algorithm
-from fastspml.training.packed import projected, with_prior, without_prior
-from fastspml.training.problem import metric_of_totals
+from fastspml.metric.projection import projected
+from fastspml.training.packed import with_prior, without_prior
+from fastspml.training.problem import Algorithm, metric_of_totals
 from fastspml.training.state import State
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from fastspml.checks import check_number
 from fastspml.metric import Metric
 from fastspml.network import Network
-from fastspml.training.algorithm import PRIORS, Algorithm, check_prior
 from fastspml.training.estimator import Estimator, parameter
+from fastspml.training.problem import PRIORS, Algorithm, check_prior
 
 if TYPE_CHECKING:  # the inherited signature of __init__ names these; the API reference resolves them here
     from dataclasses import InitVar  # noqa: F401

@@ -23,7 +23,7 @@ NAMES = "a cell array of strings or a character matrix, one name per node"
 ADVICE = "in MATLAB, make X and A sparse before saving them, or save them with -v6, without compression"
 
 
-def read_matlab(paths: str | Path | Iterable[str | Path]) -> list[Network]:
+def read_matlab(paths: str | Path | Iterable[str | Path], ignore_weights: bool = False) -> list[Network]:
     """Read MATLAB 5 files, each a task, all over one vocabulary.
 
     Parameters
@@ -32,6 +32,8 @@ def read_matlab(paths: str | Path | Iterable[str | Path]) -> list[Network]:
         Files that hold ``X``, nodes x features, and ``A``, nodes x nodes, sparse or full; ``names``, a cell array of
         strings or a character matrix with one name per node, is optional. MATLAB writes such files with
         ``save(file, '-v7', 'X', 'A', 'names')``, SciPy with ``scipy.io.savemat``.
+    ignore_weights : bool, default False
+        Whether entries of ``A`` other than 0 and 1 are links like any other, instead of refused.
 
     Returns
     -------
@@ -49,7 +51,7 @@ def read_matlab(paths: str | Path | Iterable[str | Path]) -> list[Network]:
     """
     files = as_paths(paths, "paths")
     names = distinct_names([path.stem for path in files])
-    networks = [_read_file(path, name) for path, name in zip(files, names, strict=True)]
+    networks = [_read_file(path, name, ignore_weights) for path, name in zip(files, names, strict=True)]
     for path, network in zip(files, networks, strict=True):
         if network.n_features != networks[0].n_features:
             raise ValueError(
@@ -59,7 +61,7 @@ def read_matlab(paths: str | Path | Iterable[str | Path]) -> list[Network]:
     return networks
 
 
-def _read_file(path: Path, name: str) -> Network:
+def _read_file(path: Path, name: str, ignore_weights: bool) -> Network:
     variables = _load(path)
     features = _matrix(path, variables, "X", "the features, nodes x features")
     links = _matrix(path, variables, "A", "the links, nodes x nodes")
@@ -74,7 +76,8 @@ def _read_file(path: Path, name: str) -> Network:
     if "names" in variables and not isinstance(nodes, list):
         raise ValueError(f"{path.name}: names must be {NAMES}.")
     try:
-        return Network(features, links, name=name, nodes=None if nodes is None else as_names(nodes, path))
+        nodes = None if nodes is None else as_names(nodes, path)
+        return Network(features, links, name, nodes, ignore_weights=ignore_weights)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path.name}: {error}") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from fastspml.checks import quoted
 from fastspml.io.readers.bounds import TooLargeError, check_unpacked
 from fastspml.io.readers.lines import as_counts, distinct_names
 from fastspml.io.readers.npy import ADVICE, ITEM_BYTES, read_array, reason
+from fastspml.links import check_unweighted
 from fastspml.network import Network
 from fastspml.sparse.csr import check_csr, csr_from_parts
 
@@ -35,7 +35,9 @@ PREFIXED = tuple(f"{prefix}_{part}" for prefix in ("adj", "attr") for part in ("
 Arrays = dict[str, np.ndarray]
 
 
-def read_npz(path: str | Path, tasks: str | None = None, links: str | Path | None = None) -> list[Network]:
+def read_npz(
+    path: str | Path, tasks: str | None = None, links: str | Path | None = None, ignore_weights: bool = False
+) -> list[Network]:
     """Read a network from plain NumPy arrays, as one network or several tasks.
 
     Parameters
@@ -58,6 +60,8 @@ def read_npz(path: str | Path, tasks: str | None = None, links: str | Path | Non
     links : path, optional
         The adjacency matrix, nodes x nodes, that belongs to a matrix of features; also written by
         ``scipy.sparse.save_npz``.
+    ignore_weights : bool, default False
+        Whether entries of an adjacency matrix other than 0 and 1 are links like any other, instead of refused.
 
     Returns
     -------
@@ -78,11 +82,11 @@ def read_npz(path: str | Path, tasks: str | None = None, links: str | Path | Non
     matrices = _from_scipy(path, arrays, links) if "format" in arrays else None
     with _naming(path):
         if matrices is not None:
-            arrays = _joined(*matrices)
+            arrays = _joined(*matrices, ignore_weights)
         elif links is not None:
             raise ValueError("it holds links already; leave links out.")
         elif "adj_data" in arrays:
-            arrays = _joined(*_prefixed_matrices(arrays)) | _prefixed_names(arrays)
+            arrays = _joined(*_prefixed_matrices(arrays), ignore_weights) | _prefixed_names(arrays)
         if tasks == "relation":
             return _by_relation(path, arrays)
         network = _network(path, arrays, _edges(arrays))
@@ -182,7 +186,7 @@ def _prefixed_names(arrays: Arrays) -> Arrays:
     return {name: arrays[key] for name, key in names.items() if key in arrays}
 
 
-def _joined(features: sparse.csr_array, adjacency: sparse.csr_array) -> Arrays:
+def _joined(features: sparse.csr_array, adjacency: sparse.csr_array, ignore_weights: bool) -> Arrays:
     if adjacency.shape != (features.shape[0], features.shape[0]):
         rows, columns = adjacency.shape
         raise ValueError(
@@ -190,8 +194,8 @@ def _joined(features: sparse.csr_array, adjacency: sparse.csr_array) -> Arrays:
         )
     if (adjacency.data < 0).any():
         raise ValueError("links have negative entries; use 0 for no link and 1 for a link.")
-    if not np.isin(adjacency.data, (0, 1)).all():
-        warnings.warn("weights of the links are ignored: any nonzero entry is a link.", stacklevel=3)
+    if not ignore_weights:
+        check_unweighted(adjacency.data, "links")
     is_link = adjacency.data != 0
     return {
         "src": np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))[is_link],

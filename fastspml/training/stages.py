@@ -1,6 +1,6 @@
-"""The training loop: one stream of iterations, chunk by chunk, and then rounds of shards.
+"""A fit from stop to stop: one stream of iterations, chunk by chunk, and then rounds of shards.
 
-The loop over iterations itself is `kernels.iterations.run_chunk`; Python runs between chunks and shards.
+The loop over iterations is `kernels.algorithms.run_chunk`; Python runs between chunks and shards.
 `fastspml.training.shards` explains rounds.
 """
 

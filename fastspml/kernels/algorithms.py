@@ -46,7 +46,7 @@ def run_chunk(t_last, stack, settings, evaluated, sums, buffers, violations):
             draw_batch(stack, settings, t + ONE, buffers)  # B triplets of S, or of every S_q
         n_violated = find_violated(stack, settings, t, evaluated, buffers, sums.counters)  # S+, at the metrics of t - 1
         add_subgradients(stack, settings, t, n_violated, buffers, sums, violations[t - t_first])  # (4), or (9) and (10)
-        clip_if_due(settings, t, buffers, sums)  # projection to the PSD cone
+        clip_if_due(settings, t, buffers, sums)  # projection of diagonal metrics; Python projects full ones
         sums.harmonic[ZERO] += 1.0 / t
     sums.counters[ITERATION] = t_last
 
@@ -122,7 +122,7 @@ def add_subgradients(stack, settings, t, n_violated, buffers, sums, violations):
 
 @kernel
 def clip_if_due(settings, t, buffers, sums):
-    """Project the metrics of iteration t in place, every clip_each_every iterations."""
+    """Project diagonal metrics of iteration t in place, every clip_each_every iterations; it is 0 for full metrics."""
     if settings.clip_each_every > ZERO and t % settings.clip_each_every == ZERO:
         clip(buffers, settings, clock_after(settings, t), sums.harmonic[ZERO], sums)
 

@@ -14,7 +14,8 @@ from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.ranking.index import LinkIndex
 from fastspml.ranking.known_links import without_links_of
-from fastspml.ranking.measures import Scorer, check_network, metric_of, scores_of
+from fastspml.ranking.measures import Scorer, scores_of
+from fastspml.ranking.model_metrics import check_network, metric_of
 from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import blocks, hide
 from fastspml.sparse.csr import csr_from_parts
