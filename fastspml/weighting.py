@@ -15,7 +15,7 @@ from fastspml.sparse.mapped import count_columns, is_mapped, row_ranges, rows_be
 
 KINDS = ("tfidf", "none", "binary", "l1", "l2")
 
-# Sums of squares outside these bounds have overflowed, or lost digits below the smallest normal numbers.
+# Sums outside these bounds may have overflowed, or lost digits below the smallest normal numbers.
 SAFE_SUMS = (1e-280, 1e300)
 
 

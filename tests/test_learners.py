@@ -260,7 +260,7 @@ def test_mistakes_cost_a_sentence(network, networks):
             fs.SPML.paper(n_iters=2).fit(network).set_params(n_iters=4, **changed).resume(network)
     with pytest.raises(ValueError, match="has done 2 iterations already, more than n_iters=1"):
         fs.SPML.paper(n_iters=2).fit(network).set_params(n_iters=1).resume(network)
-    with pytest.raises(ValueError, match="the model has 4 tasks, but 1 networks came"):
+    with pytest.raises(ValueError, match="the model has 4 tasks, but 1 networks were given"):
         fs.MTSPML.paper(n_iters=2).fit(networks).objective(network)
     with pytest.raises(ValueError, match="n_triplets must be a positive integer or None"):
         fs.SPML.paper(n_iters=2).fit(network).objective(network, n_triplets=0)

@@ -456,7 +456,7 @@ def test_nothing_is_overwritten_unasked(networks, model, tmp_path):
         write_report(tmp_path / "missing" / "report.html", model, networks)
     with pytest.raises(ValueError, match="one AUC per task; there are 2 tasks"):
         facts(model, networks, results={"methods": [{"method": "other", "auc": [0.5]}]})
-    with pytest.raises(ValueError, match="was trained on 2 tasks, but 1 networks came"):
+    with pytest.raises(ValueError, match="was trained on 2 tasks, but 1 networks were given"):
         write_report(tmp_path / "other.html", model, networks[:1])
 
 

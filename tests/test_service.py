@@ -382,7 +382,7 @@ def test_a_ranking_by_features_alone_names_no_neighbour(running):
         ('{"counts": {"apple": 1' + 400 * "0" + "}}", 400, "got 1000"),
         ('{"counts": {"a\\u001b[1m": null}}', 400, "the count of 'a\\x1b[1m' must"),
         ('{"counts": {"apple": 1, "berry": 1, "cherry": 1, "date": 1, "elder": 1}}', 400, "at most 4 are read"),
-        ('{"text": "apple berry cherry date elder"}', 400, "5 known features came"),
+        ('{"text": "apple berry cherry date elder"}', 400, "5 known features were given"),
         ('{"node": "nobody"}', 404, "no node of 'fruit' is called 'nobody'"),
         ('{"node": {}}', 400, "node must be the name of a node, got an object"),
         ('{"node": 1.5}', 400, "node must be the name"),

@@ -35,6 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Read the files of a format, and write networks."""
     from importlib import import_module
+    from inspect import signature
 
     from fastspml.io import write_networks
 
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     if given.get("tasks") == "none":
         given["tasks"] = None
     close: Callable[[], None] | None = None
-    if options.format in ("edges", "text", "debian"):
+    if "report" in signature(read).parameters:
         given["report"], close = report_progress()
     try:
         networks = read(**given)

@@ -15,7 +15,7 @@ from fastspml.kernels.ties import round_scores
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
-# Up to this number of positives, comparing with each is faster than a binary search (measured: even at about 180).
+# Up to this number of positives, comparing with each is faster than a binary search (measured: equal at about 180).
 FEW_POSITIVES = 128
 
 
@@ -59,7 +59,7 @@ def link_quality(scores, nodes, links, k, quality):
             quality[query] = np.nan
             continue
         positives = np.sort(positives[:n_positive])
-        # What is no negative compares as neither nearer nor as near: no test is needed while counting.
+        # All but negatives become nan, which is neither smaller than nor equal to a positive.
         row[node] = np.nan
         for neighbour in neighbours:
             row[neighbour] = np.nan
@@ -97,7 +97,7 @@ def count_by_comparing(row, positives, n_nearer, n_tied):
 
 @allocating_kernel
 def count_by_searching(row, positives, n_nearer, n_tied):
-    """Do what count_by_comparing does, by looking up each value among the sorted positives: better for many."""
+    """Do what count_by_comparing does, by looking up each value among the sorted positives: faster for many of them."""
     n_positive = len(positives)
     n_passing = np.zeros(n_positive + 1, dtype=np.int64)  # values by the number of positives that they reach
     n_equal = np.zeros(n_positive + 1, dtype=np.int64)  # of those, the ones that tie with the last positive reached
@@ -121,8 +121,9 @@ def count_by_searching(row, positives, n_nearer, n_tied):
 def score_from_counts(positives, n_nearer, n_tied, n_negative, k, quality):
     """Fill quality (6,) from sorted positives and the negatives counted against them, in place.
 
-    The measures are AUC, average precision, reciprocal rank, hits, recall and nDCG, the last three at k. The last two
-    rank positives and negatives together; in a group of ties every place is equally likely to hold a positive.
+    The measures are AUC, average precision, reciprocal rank, hits, recall and nDCG, the last three at k. AUC,
+    reciprocal rank and hits compare each positive with the negatives only. In a group of ties every place is equally
+    likely to hold a positive.
     """
     n_positive = len(positives)
     auc = precision = reciprocal = hits = recall = gain = 0.0

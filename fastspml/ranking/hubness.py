@@ -107,7 +107,7 @@ def list_quality(
 def suggested(
     scorer: Any, network: Network, nodes: np.ndarray, k: int, is_candidate: np.ndarray, n_threads: int = 1
 ) -> np.ndarray:
-    """Return the first k candidates of each node but itself, shape (len(nodes), k); -1 where there are fewer."""
+    """Return the first k candidates of each node, never itself, shape (len(nodes), k); -1 where there are fewer."""
     if isinstance(scorer, Metric) or hasattr(scorer, "metric_for"):
         metric = metric_of(scorer, network)
         rows, itself = take_rows(metric.rows(network), nodes), [[node] for node in nodes.tolist()]

@@ -129,7 +129,7 @@ def _new_nodes(
 
 
 def _positions(known: NodeNames, network: Network, new: Any) -> np.ndarray:
-    """Return the positions of nodes by name; say what to do where a text came instead of a name."""
+    """Return the positions of nodes by name; say what to do where a text was given instead of a name."""
     try:
         return known.positions(new, "new")
     except ValueError as error:

@@ -115,7 +115,7 @@ def facts(
     names = getattr(model, "task_names_", None)
     if names is not None and len(names) != len(networks):
         raise ValueError(
-            f"the model was trained on {len(names)} tasks, but {len(networks)} networks came; "
+            f"the model was trained on {len(names)} tasks, but {len(networks)} networks were given; "
             "report on the networks that it was trained on."
         )
     hidden = getattr(model, "hidden_nodes_", None)

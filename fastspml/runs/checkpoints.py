@@ -21,7 +21,7 @@ PAUSE_PER_COST = 50
 class Cadence:
     """When a task that costs time is due: after an interval, or after a longer one if the task is slow.
 
-    ``compiles`` says that the first time includes compilation, so that it predicts nothing.
+    ``compiles`` says that the first duration includes compilation, so that it predicts nothing.
     """
 
     def __init__(self, compiles: bool = False) -> None:
@@ -29,7 +29,7 @@ class Cadence:
         self._compiles = compiles
 
     def is_due(self, interval_s: float) -> bool:
-        """Return whether the interval has passed, and the pause that the last cost requires."""
+        """Return whether both the interval and the pause that the last duration requires have passed."""
         return time.perf_counter() - self._last >= max(interval_s, PAUSE_PER_COST * self._cost_s)
 
     @contextmanager
@@ -54,7 +54,7 @@ class Checkpoints:
         return sorted(self._folder.glob("[0-9]*.h5"), reverse=True)
 
     def save(self, model: Estimator) -> None:
-        """Save the state, then drop the oldest file; if saving fails, all others are kept."""
+        """Save the state, then remove all but the newest `n_kept` files; if saving fails, none is removed."""
         save_checkpoint(self._folder / f"{model.state_.iteration:015d}.h5", model)
         for path in self.paths()[self._n_kept :]:
             path.unlink(missing_ok=True)

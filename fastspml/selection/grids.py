@@ -17,7 +17,7 @@ from fastspml.training.mtspml import MTSPML
 from fastspml.training.spml import SPML
 from fastspml.weighting import suitable_weightings
 
-# Parameters that cost no fit of their own: a setting has all their values.
+# Parameters whose values are all evaluated with one fit: its iterates, and ways of ranking by its metric.
 FREE = ("n_iters", "neighbour_weight")
 
 # Evaluations during a fit: after 1/64, 1/16, 1/4, a half and all of the iterations.
@@ -35,7 +35,7 @@ _FACTORED: Values = (
     {"metric": ["factored"]} | _RANKED
     | {"margin": [0.2, 1 / 3, 0.6, 1.0], "step": [0.005, 0.01, 0.02], "rank": [16, 64]}
 )  # fmt: skip
-# Weightings but the first are tried with few of the other values.
+# Weightings other than the first are tried with few of the other values.
 _FEW_DIAGONAL: Values = _DIAGONAL | {"margin": [1 / 3]}
 _FEW_FACTORED: Values = _FACTORED | {"margin": [1 / 3, 1.0], "step": [0.005, 0.02], "rank": [64]}
 

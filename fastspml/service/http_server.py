@@ -72,7 +72,7 @@ class Handler(BaseHTTPRequestHandler):
         self.rfile = io.BufferedReader(self._input, 2**16)
 
     def handle_one_request(self) -> None:
-        """Wait for a request and answer it; whatever happens, no exception and no traceback leaves."""
+        """Wait for a request and answer it; whatever happens, no exception and no traceback escapes."""
         self.close_connection = True
         self.command, self.request_version, self._is_read, self._is_sending = "", "HTTP/1.1", False, False
         limits = self.server.service.limits

@@ -29,7 +29,7 @@ SHOWN_UNKNOWN = 20  # features of an answer that the model does not know
 
 @dataclass(frozen=True)
 class Limits:
-    """Set what clients may demand of the service.
+    """What clients may demand of the service, at most.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class LinkService:
         if source == "text":
             unknown = [word for word in unknown if not self.tokenizer.leaves_out(word)]
         if len(known) > self.limits.features:
-            raise RequestError(400, f"{len(known)} known features came, at most {self.limits.features} are read.")
+            raise RequestError(400, f"{len(known)} known features were given, at most {self.limits.features} are read.")
         new = self._node_of({column: number for column, number in known.items() if number})
         try:
             return new if self.weighting is None else self.weighting.transform(new), unknown

@@ -115,4 +115,4 @@ ANSWER = _object(
         "links": {"type": "array", "items": {"$ref": "#/components/schemas/Link"}},
     }
 )
-ERROR = _object({"error": {"type": "string", "description": "What was expected, what came, and what to do."}})
+ERROR = _object({"error": {"type": "string", "description": "What was expected, what was given, and what to do."}})

@@ -69,11 +69,11 @@ class Estimator(Parameters, ABC):
     step: float = parameter(0.005, "step size of the factors; half the step needs four times the iterations")
     margin: float = parameter(0.2, "distance by which a non-neighbour has to be farther than a neighbour")
     n_iters: int = parameter(12000, "iterations")
-    batch_size: int = parameter(10, "triplets that every task draws in an iteration")
+    batch_size: int = parameter(10, "triplets of an iteration; MT-SPML draws as many for every task")
     projection: str | int = parameter("end", '"end", "every", "never", or the number of iterations between projections')
     average: bool = parameter(False, "return the mean of all iterates instead of the last")
     neighbour_weight: float = parameter(0.0, "weight of a candidate's best known neighbour in its score, when ranking")
-    weighting: str | Weighting | None = parameter("auto", '"tfidf", "l1", "l2", "binary", "none", or what suits')  # noqa: RUF009
+    weighting: str | Weighting | None = parameter("auto", '"auto", "tfidf", "l1", "l2", "binary" or "none"')  # noqa: RUF009
     seed: int = parameter(0, "the same seed and shards give the same bits on any number of threads and machines")
     shards: int = parameter(1, "parts of a fit that run in parallel; 8 for every thread, 16 for every worker")
     n_threads: int = parameter(1, "threads that run shards")

@@ -1,4 +1,7 @@
-"""MT-SPML, Algorithm 2 of the paper: a common metric and one per task, learned jointly over several networks."""
+"""MT-SPML, Algorithm 2 of the paper: a common metric and one per task, learned jointly over several networks.
+
+The loop of both algorithms is `kernels.algorithms.run_chunk`.
+"""
 
 from __future__ import annotations
 

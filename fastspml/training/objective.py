@@ -27,7 +27,7 @@ def objective(model: Estimator, networks: list[Network], n_triplets: int | None 
     value, n_tasks = regulariser(model), len(model.task_names_)
     has_tasks = model.algorithm(n_tasks).has_tasks
     if has_tasks and len(networks) != n_tasks:
-        raise ValueError(f"the model has {n_tasks} tasks, but {len(networks)} networks came.")
+        raise ValueError(f"the model has {n_tasks} tasks, but {len(networks)} networks were given.")
     for q, group in enumerate([[network] for network in networks] if has_tasks else [networks]):
         value += mean_hinge(model.metric_for(q), group, model.margin, model.seed, n_triplets)
     return value

@@ -1,4 +1,7 @@
-"""SPML, Algorithm 1 of the paper: one metric that preserves the links of a network."""
+"""SPML, Algorithm 1 of the paper: one metric that preserves the links of a network.
+
+The loop of both algorithms is `kernels.algorithms.run_chunk`.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ class SPML(SPMLParameters):
     rank : int
         Columns of F.
     step : float
-        Step size of F, by AdaGrad: F = F_0 + step S / sqrt(G), where S sums the negated subgradients of the violated
+        Step size of F, by AdaGrad: F = F_0 + step V / sqrt(G), where V sums the negated subgradients of the violated
         triplets and G, feature by feature, their mean squares. Half the step needs four times the iterations. Early
         stopping regularises F; ``reg``, ``average`` and ``projection`` apply to w only.
     prior : {"zero", "identity"}
@@ -78,7 +81,8 @@ class SPML(SPMLParameters):
         "auto" is the first of `suitable_weightings`: tf-idf for counts, l2 for fractions and signed values, None for
         networks that are weighted already.
     seed : int
-        The same seed and shards give the same diagonal metric, bit for bit, on any number of threads and machines.
+        The same seed and shards give the same diagonal or factored metric, bit for bit, on any number of threads and
+        machines.
     shards : int
         Parts of a fit that run in parallel, on threads or on a cluster, and are merged a few dozen times in all
         (`fastspml.training.shards`). 1 is the paper's algorithm. Use 8 for every thread, and 16 for every worker of
