@@ -238,6 +238,12 @@ def factors(F_0, S, G, step):
     return F_0 + step * S / np.sqrt(G + 1e-12)[:, None]
 
 
+def ensemble_factors(F_0, S, G, step, n_members):
+    """Return the factors of an ensemble side by side, shape (d, n_members rank), so that F F' is the mean over members."""
+    F = factors(F_0, S, G, step)
+    return np.hstack([F[m::n_members] for m in range(n_members)]) / math.sqrt(n_members)
+
+
 def factor_step(F, x_i, x_j, x_l, score):
     """Return what a violated triplet adds to S, (d, rank), and to G, (d,).
 
@@ -257,7 +263,7 @@ def factor_step(F, x_i, x_j, x_l, score):
 
 def sharded(
     X_list, triplets, regs, priors, metric, margin, projection, project_what, n_shards, score="distance", seed=0,
-    rank=1, step=0.0
+    rank=1, step=0.0, n_members=1
 ):  # fmt: skip
     """Run Algorithm 1 or 2 in shards and return (totals, violations), one entry per iteration.
 
@@ -267,9 +273,11 @@ def sharded(
     regs, priors : of the metric, or of the common metric and then every task's; a prior is
         0 or 1, times I.
     seed, rank, step : of the factors of a factored metric, which are common to all tasks.
+    n_members : of an ensemble of factors, all of that rank; iteration t trains member t mod
+        n_members, and feature f of member m has row f n_members + m.
     totals[t-1] : list over metrics of V after iteration t, shape (d, d): the sum of the
         negated subgradients of iterations 1..t, as changed by projections; then, for factored
-        metrics, S, shape (d, rank), and G, shape (d,).
+        metrics, S, shape (d n_members, rank), and G, shape (d n_members,).
     violations[t-1] : list over pools of the number of violated triplets.
 
     One stream runs 16 n_shards iterations; then rounds of t / S iterations, S = 4 or a quarter
@@ -280,8 +288,8 @@ def sharded(
     has_tasks, has_factors = len(regs) > 1, metric == "factored"
     part_projection = {"each": projection, "combined": "never"}[project_what]
     n_metrics, n_iters = len(regs), len(triplets)
-    F_0 = first_factors(seed, d, rank) if has_factors else None
-    nothing = [np.zeros((d, d)) for _ in regs] + [np.zeros((d, rank)), np.zeros(d)] * has_factors
+    F_0, n_rows = first_factors(seed, d * n_members, rank) if has_factors else None, d * n_members
+    nothing = [np.zeros((d, d)) for _ in regs] + [np.zeros((n_rows, rank)), np.zeros(n_rows)] * has_factors
     history, violations = [], []
 
     def plus(sums, factor, found):
@@ -314,7 +322,8 @@ def sharded(
                 x_i, x_j, x_l = X_list[q][[i, j, l]]
                 if gap(evaluated_metric, x_i, x_j, x_l, score) + margin > 0:
                     S, G = factor_step(F, x_i, x_j, x_l, score)
-                    added[-2], added[-1] = added[-2] + S, added[-1] + G
+                    added[-2][t % n_members :: n_members] += S
+                    added[-1][t % n_members :: n_members] += G
             counts.append(n_violated)
         return added, counts
 
@@ -328,7 +337,7 @@ def sharded(
         for s, t in enumerate(range(first, last + 1)):
             seen = plus(V0, factor, found)
             metrics = metrics_at(seen, t0 + factor * s) if t > 1 else [np.eye(d)] * n_metrics
-            F = factors(F_0, seen[-2], seen[-1], step) if has_factors else None
+            F = factors(F_0, seen[-2], seen[-1], step)[t % n_members :: n_members] if has_factors else None
             added, counts = negated_subgradients(metrics, F, t)
             found = plus(found, 1, added)
             if projection_is_due(part_projection, t):

@@ -76,7 +76,7 @@ def test_gap_and_total_of_a_diagonal_metric(score, rows, seed, are_split):
     triplet, length = spans(indptr), SCORES[score]
     weights = 1.0 + 0.3 * totals[:, 0] + 0.7 * totals[:, 2]
     for is_clipped in (False, True):
-        scales = Scales(column, 1.0, 0.3, 0.7, is_clipped, length)
+        scales = Scales(column, 1.0, 0.3, 0.7, is_clipped, length, np.uint64(0))
         got = diagonal.gap_diagonal(form, nonzeros, triplet, scales, totals, grads, start)
         expected = naive.gap(np.diag(np.maximum(weights, 0) if is_clipped else weights), *rows, score)
         np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
@@ -93,7 +93,7 @@ def test_gap_and_total_of_a_diagonal_metric(score, rows, seed, are_split):
     np.testing.assert_allclose(got_gradient, expected, rtol=1e-9, atol=1e-9)
 
     moments, before = np.zeros((D, 3)), totals.copy()
-    update, sums = Update(column, 0.25, 1.5, False), make_sums(0, totals, moments, 0.0)
+    update, sums = Update(column, 0.25, 1.5, False, np.uint64(0)), make_sums(0, totals, moments, 0.0)
     n_changed = diagonal.add_diagonal(form, nonzeros, triplet, update, sums, grads, start)
     for c in (0, 2):
         expected = before[:, c] - 0.25 * np.diag(naive.outer_difference(*rows, score))
@@ -131,7 +131,7 @@ def test_gap_and_total_of_a_full_metric(score, rows, seed):
     form, values = FullBuffers(np.zeros(7 * D, dtype=np.uint32)), np.full(7 * D, np.nan)
     column, start = unsigned(2, 2)
     matrix = np.eye(D) + 0.3 * unpack(packed[:, 0]) + 0.7 * unpack(packed[:, 2])
-    scales = Scales(column, 1.0, 0.3, 0.7, False, SCORES[score])
+    scales = Scales(column, 1.0, 0.3, 0.7, False, SCORES[score], np.uint64(0))
     got, lengths = full.gap_full(form, nonzeros, spans(indptr), scales, packed, values, start)
     n_linked, n_unlinked = unsigned(lengths.linked.n, lengths.unlinked.n)
     np.testing.assert_allclose(got, naive.gap(matrix, *rows, score), rtol=1e-9, atol=1e-9)
@@ -144,8 +144,8 @@ def test_gap_and_total_of_a_full_metric(score, rows, seed):
     sums, weight = make_sums(0, packed, moments, 0.0), 0.25 * full.norm_weight(SCORES[score])
     linked = SparseVector(form.features, values, start, n_linked)
     unlinked = SparseVector(form.features, values, start + n_linked, n_unlinked)
-    full.add_outer(linked, Update(column, -weight, 1.5, False), sums)
-    full.add_outer(unlinked, Update(column, weight, 1.5, False), sums)
+    full.add_outer(linked, Update(column, -weight, 1.5, False, np.uint64(0)), sums)
+    full.add_outer(unlinked, Update(column, weight, 1.5, False, np.uint64(0)), sums)
     for c in (0, 2):
         expected = unpack(before[:, c]) - 0.25 * naive.outer_difference(*rows, score)
         np.testing.assert_allclose(unpack(packed[:, c]), expected, rtol=1e-9, atol=1e-9)
@@ -177,28 +177,32 @@ def test_embed_rows(dtype):
 
 @pytest.mark.parametrize("score", SCORES)
 @settings(max_examples=40, deadline=None)
-@given(triplet_rows(), st.integers(0, 2**32), st.booleans())
-def test_gap_and_sums_of_factors(score, rows, seed, are_split):
+@given(triplet_rows(), st.integers(0, 2**32), st.booleans(), st.sampled_from([(1, 0), (3, 0), (3, 2)]))
+def test_gap_and_sums_of_factors(score, rows, seed, are_split, ensemble):
     rng = np.random.default_rng(seed)
     indptr, nonzeros = kernel_rows(rows, are_split)
-    changed, number = kernel_settings(length=SCORES[score], clock_rate=np.uint64(3)), np.uint64(1)
+    n_members, member = ensemble
+    changed = kernel_settings(length=SCORES[score], clock_rate=np.uint64(3), n_members=np.uint64(n_members))
+    number, n_rows, of_member = np.uint64(1), D * n_members, slice(member, None, n_members)
     width = 48  # whole cache lines of 16 numbers
-    totals, squares = np.zeros((D, width)), rng.random(D)
-    totals[:, :RANK] = rng.normal(size=(D, RANK))
+    totals, squares = np.zeros((n_rows, width)), rng.random(n_rows)
+    totals[:, :RANK] = rng.normal(size=(n_rows, RANK))
     sums = make_sums(0, np.zeros((D, 1)), np.zeros((0, 1)), 0.0, None, totals.copy(), squares.copy())
-    form = FactoredBuffers(DiagonalBuffers(*(np.zeros(0),) * 3), np.zeros(D), np.full((2, 3, width), np.nan))
+    form = FactoredBuffers(DiagonalBuffers(*(np.zeros(0),) * 3), np.zeros(n_rows), np.full((2, 3, width), np.nan))
     factored.set_step_sizes(changed, squares, form.step_sizes)
-    factors = naive.factors(naive.first_factors(5, D, RANK), totals[:, :RANK], squares, 0.2)
-    got_factors = np.zeros((D, RANK))
+    learned = naive.first_factors(5, n_rows, RANK), totals[:, :RANK], squares, 0.2
+    got_factors = np.zeros((D, n_members * RANK))
     factored.set_factors(changed, sums, got_factors)
-    np.testing.assert_allclose(got_factors, factors, rtol=1e-12)
+    np.testing.assert_allclose(got_factors, naive.ensemble_factors(*learned, n_members), rtol=1e-12)
 
-    got = factored.gap_factors(form, nonzeros, spans(indptr), changed, sums.factor_totals, number)
+    factors, member = naive.factors(*learned)[of_member], np.uint64(member)
+    got = factored.gap_factors(form, nonzeros, spans(indptr), changed, sums.factor_totals, member, number)
     expected = naive.gap(factors @ factors.T, *rows, score)
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
 
-    n_changed = factored.add_factors(form, nonzeros, spans(indptr), changed, sums, number)
-    added, added_squares = naive.factor_step(factors, *rows, score)
+    n_changed = factored.add_factors(form, nonzeros, spans(indptr), changed, member, sums, number)
+    added, added_squares = np.zeros((n_rows, RANK)), np.zeros(n_rows)
+    added[of_member], added_squares[of_member] = naive.factor_step(factors, *rows, score)
     np.testing.assert_allclose(sums.factor_totals[:, :RANK], totals[:, :RANK] + 3 * added, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(sums.squares, squares + 3 * added_squares, rtol=1e-9, atol=1e-9)
     assert not sums.factor_totals[:, RANK:].any()

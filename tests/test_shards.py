@@ -52,16 +52,17 @@ def assert_follows_the_twin(model, networks, regs, priors, n_iters, pooled):
     expected, violations = naive.sharded(
         [dense(network)[0] for network in networks], drawn(networks, pooled, n_iters), regs, priors, params["metric"],
         params["margin"], params["projection"], params.get("project", "each"), params["shards"], params["score"],
-        params["seed"], params["rank"], params["step"],
+        params["seed"], params["rank"] // params["ensemble"], params["step"], params["ensemble"],
     )  # fmt: skip
+    rank = params["rank"] // params["ensemble"]
     for t, seen in enumerate(model.stages(model.prepare(networks), range(1, n_iters + 1)), start=1):
         for c in range(len(regs)):
             assert_close(as_matrix(seen.state_.totals[:, c], seen), expected[t - 1][c])
         if params["metric"] == "factored":
             sums = seen.state_.whole
-            assert_close(sums.factor_totals[:, : params["rank"]], expected[t - 1][-2])
+            assert_close(sums.factor_totals[:, :rank], expected[t - 1][-2])
             assert_close(sums.squares, expected[t - 1][-1])
-            assert not sums.factor_totals[:, params["rank"] :].any()
+            assert not sums.factor_totals[:, rank:].any()
         for c in range(len(regs)):
             if params["average"] and params["projection"] in ("never", "every"):
                 mean = naive.mean_metric([totals[c] for totals in expected[:t]], regs[c], priors[c])
@@ -118,9 +119,9 @@ def doubles(networks):
 @pytest.mark.parametrize("projection", ["never", "every", 5])
 @pytest.mark.parametrize(("n_shards", "n_iters"), [(1, 30), (2, 66), (3, 83), (8, 170)])
 def test_factored_spml_follows_the_textbook(networks, n_shards, n_iters, projection, score):
-    for n_tasks, rank in ((1, 3), (3, 35)):
+    for n_tasks, rank, ensemble in ((1, 3, 1), (3, 35, 1), (2, 6, 2)):
         model = fs.SPML.paper(
-            reg=0.05, metric="factored", rank=rank, step=0.1, score=score, prior="identity", margin=0.7,
+            reg=0.05, metric="factored", rank=rank, ensemble=ensemble, step=0.1, score=score, prior="identity", margin=0.7,
             batch_size=BATCH, projection=projection, average=n_tasks == 3, seed=3, shards=n_shards,
         )  # fmt: skip
         assert_follows_the_twin(model, doubles(networks[:n_tasks]), [0.05], [1.0], n_iters, pooled=True)
@@ -130,10 +131,10 @@ def test_factored_spml_follows_the_textbook(networks, n_shards, n_iters, project
 @pytest.mark.parametrize("score", ["distance", "similarity"])
 @pytest.mark.parametrize(("n_shards", "n_iters", "projection"), [(1, 30, "end"), (2, 66, 5), (8, 150, "every")])
 def test_factored_mtspml_follows_the_textbook(networks, n_shards, n_iters, projection, score, project):
-    for n_tasks in (1, 3):
+    for n_tasks, ensemble in ((1, 5), (3, 1)):
         regs = [0.04, 0.05, 0.02, 0.1][: n_tasks + 1]
         model = fs.MTSPML.paper(
-            common_reg=regs[0], task_reg=regs[1:], metric="factored", rank=5, step=0.1, score=score, project=project,
+            common_reg=regs[0], task_reg=regs[1:], metric="factored", rank=5, ensemble=ensemble, step=0.1, score=score, project=project,
             margin=0.7, batch_size=BATCH, projection=projection, seed=3, shards=n_shards,
         )  # fmt: skip
         priors = [1.0] + [0.0] * n_tasks

@@ -23,6 +23,7 @@ from fastspml.kernels.arguments import (
     Update,
 )
 from fastspml.kernels.compiler_hints import optimize_for_size
+from fastspml.kernels.factored import member_of
 from fastspml.kernels.forms import add, clip, evaluate, recompute
 from fastspml.kernels.jit import kernel
 from fastspml.kernels.rows import Span, Triplet, triplet_of
@@ -63,7 +64,7 @@ def find_violated(stack, settings, t, evaluated, buffers, counters):
     for g in range(np.uint64(len(stack.tasks.group_sizes))):
         scales = metric_scales(settings, t, g)
         for b in range(g * settings.batch_size, (g + ONE) * settings.batch_size):
-            prefetch_for_evaluation(stack, buffers, evaluated, t, b)
+            prefetch_for_evaluation(stack, settings, buffers, evaluated, t, b)
             triplet = triplet_of(stack.rows.indptr, batch[b])
             gap, subgradient = evaluate(buffers, nonzeros, triplet, scales, settings, evaluated, slot)
             slot = keep_if_violated(gap + settings.margin > 0.0, g, b, subgradient, slot, buffers)
@@ -115,7 +116,8 @@ def add_subgradients(stack, settings, t, n_violated, buffers, sums, violations):
             Span(kept.anchor, kept.n_anchor), Span(kept.unlinked, kept.n_unlinked), Span(kept.linked, kept.n_linked)
         )
         column = task_column(settings, kept.group)
-        update = Update(column, settings.triplet_weight, sums.harmonic[ZERO], settings.common_is_given)
+        weight, member = settings.triplet_weight, member_of(settings, t)
+        update = Update(column, weight, sums.harmonic[ZERO], settings.common_is_given, member)
         n_changed += add(buffers, nonzeros, subgradient, settings, update, sums, slot)
     sums.counters[TOTALS_CHANGED] += n_changed
 
@@ -156,4 +158,4 @@ def metric_scales(settings, t, g):
         prior, task = settings.start, 0.0
     else:
         common = 1.0 / (settings.regs[ZERO] * clock)
-    return Scales(column, prior, common, task, is_clipped, settings.length)
+    return Scales(column, prior, common, task, is_clipped, settings.length, member_of(settings, t))

@@ -63,7 +63,8 @@ class Settings(NamedTuple):
     first_group: np.uint64  # number of the first group in the keys of draws; 0 except for added tasks
     common_is_given: bool  # column 0 of the totals holds the common metric itself, which stays fixed, like the factors
     step: float  # of the factors
-    rank: np.uint64  # of the factors, without padding
+    rank: np.uint64  # of the factors of a member of the ensemble, without padding
+    n_members: np.uint64  # of the ensemble; 1 if there is none
     factor_seed: np.uint64  # of the first factors
 
 
@@ -76,6 +77,7 @@ class Scales(NamedTuple):
     task: float
     is_clipped: bool  # diagonal: weights are clipped at zero
     length: float  # as in Settings
+    member: np.uint64  # of the ensemble, whose factors are evaluated
 
 
 class Update(NamedTuple):
@@ -85,6 +87,7 @@ class Update(NamedTuple):
     weight: float  # of the subgradient
     harmonic: float  # weight of the change in the moments
     keeps_common: bool  # change only the task's column
+    member: np.uint64  # of the ensemble, whose factors are changed
 
 
 class Sums(NamedTuple):
@@ -92,8 +95,8 @@ class Sums(NamedTuple):
 
     totals: np.ndarray  # V, float64 (features, metrics), or (packed lower triangle, metrics) of full metrics
     moments: np.ndarray  # U, the same shape, or (0, metrics) without averaging
-    factor_totals: np.ndarray  # S, (features, width), in the dtype of the features; empty unless factored
-    squares: np.ndarray  # G, float64 (features,); empty unless factored
+    factor_totals: np.ndarray  # S, (features * members, width), in the dtype of the features; empty unless factored
+    squares: np.ndarray  # G, float64 (features * members,); empty unless factored
     counters: np.ndarray  # int64 (N_COUNTERS,)
     harmonic: np.ndarray  # float64 (1,): the harmonic number of the iterations done
 
@@ -124,7 +127,7 @@ class FactoredBuffers(NamedTuple):
     """Scratch memory for factored metrics."""
 
     diagonal: DiagonalBuffers
-    step_sizes: np.ndarray  # (features,): step / sqrt(G + EPSILON)
+    step_sizes: np.ndarray  # (features * members,): step / sqrt(G + EPSILON)
     embeddings: np.ndarray  # (triplets, 3, width): of i, j, l, for the violated triplets of an iteration
 
 

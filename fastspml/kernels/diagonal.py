@@ -126,7 +126,7 @@ def gradient_diagonal(form, nonzeros, triplet, length, grads, start):
 @kernel
 def scaled(update, factor):
     """Return an update with its weight times a factor."""
-    return Update(update.column, factor * update.weight, update.harmonic, update.keeps_common)
+    return Update(update.column, factor * update.weight, update.harmonic, update.keeps_common, update.member)
 
 
 @kernel

@@ -6,6 +6,10 @@ features f of its nodes, with
 
     u_i = 2 (e_l - e_j),   u_l = 2 (e_i - b e_l),   u_j = -2 (e_i - b e_j).
 
+F can be an ensemble: n_members factors of the same rank, [F_1, F_2, ...] / sqrt(n_members). Iteration t evaluates and
+changes only one of them, so that each learns from triplets of its own, and M averages what they learned. Row f of
+member m is row f n_members + m of the sums below.
+
 The state is two sums: S, of these rows, and G, of their mean squares. AdaGrad in dual-averaging form gives
 F_f = F0_f + step S_f / sqrt(G_f + EPSILON). F itself is not kept: its rows are S_f times a step size per feature, plus
 F0_f, whose elements are 0.1 / sqrt(rank) with random signs from a hash. That halves the memory that a triplet reads and
@@ -30,9 +34,15 @@ SIGN_KEY = np.uint64(0xD1B54A32D192ED03)  # odd, and different from the incremen
 
 
 @kernel
-def sign_bits(seed, f, k):
-    """Return 32 random bits, the signs of F0 of feature f for factors k to k + 31."""
-    return np.uint32(mix(mix(seed ^ SIGN_KEY) + ((f << SIGNS) + k + ONE) * SIGN_KEY) >> SIGNS)
+def member_of(settings, t):
+    """Return the member of the ensemble that iteration t trains."""
+    return t % settings.n_members
+
+
+@kernel
+def sign_bits(seed, row, k):
+    """Return 32 random bits, the signs of a row of F0 for factors k to k + 31."""
+    return np.uint32(mix(mix(seed ^ SIGN_KEY) + ((row << SIGNS) + k + ONE) * SIGN_KEY) >> SIGNS)
 
 
 @kernel
@@ -43,53 +53,55 @@ def first_factor(bits, k, size):
 
 @kernel
 def set_factors(settings, sums, factors):
-    """Set factors, (features, rank), to F0 + step S / sqrt(G + EPSILON), in place."""
-    size = FIRST_NORM / np.sqrt(np.float64(settings.rank))
-    for f in range(np.uint64(len(factors))):
-        step_size = settings.step / np.sqrt(sums.squares[f] + EPSILON)
+    """Set factors, (features, n_members * rank), to (F0 + step S / sqrt(G + EPSILON)) / sqrt(n_members), in place."""
+    size, scale = FIRST_NORM / np.sqrt(np.float64(settings.rank)), 1.0 / np.sqrt(np.float64(settings.n_members))
+    for row in range(np.uint64(len(sums.squares))):
+        f, first = row // settings.n_members, row % settings.n_members * settings.rank
+        step_size = settings.step / np.sqrt(sums.squares[row] + EPSILON)
         for k in range(settings.rank):
-            bits = sign_bits(settings.factor_seed, f, k - k % SIGNS)
-            factors[f, k] = first_factor(bits, k % SIGNS, size) + step_size * sums.factor_totals[f, k]
+            bits = sign_bits(settings.factor_seed, row, k - k % SIGNS)
+            factor = first_factor(bits, k % SIGNS, size) + step_size * sums.factor_totals[row, k]
+            factors[f, first + k] = factor * scale
 
 
 @kernel
 def set_step_sizes(settings, squares, step_sizes):
-    """Set step_sizes, (features,), to step / sqrt(G + EPSILON), in place."""
-    for f in range(len(step_sizes)):
-        step_sizes[f] = settings.step / np.sqrt(squares[f] + EPSILON)
+    """Set step_sizes to step / sqrt(G + EPSILON), row by row, in place."""
+    for row in range(len(step_sizes)):
+        step_sizes[row] = settings.step / np.sqrt(squares[row] + EPSILON)
 
 
 @kernel
-def prefetch_factors(nonzeros, row, factor_totals):
+def prefetch_factors(nonzeros, row, settings, factor_totals, member):
     """Prefetch the rows of S for the features of a row."""
     width, per_line = np.uint64(factor_totals.shape[1]), elements_per_line(factor_totals)
     for p in range(row.start, row.start + row.n):
-        position = np.uint64(feature_at(nonzeros, p)) * width
+        position = (np.uint64(feature_at(nonzeros, p)) * settings.n_members + member) * width
         for _ in range(width // per_line):
             prefetch(factor_totals, position)
             position += per_line
 
 
 @kernel
-def add_to_embedding(embedding, f, x, settings, step_sizes, factor_totals):
-    """Add x F_f to an embedding, (width,), in place; numbers beyond the rank are arbitrary."""
+def add_to_embedding(embedding, row, x, settings, step_sizes, factor_totals):
+    """Add x times a row of F to an embedding, (width,), in place; numbers beyond the rank are arbitrary."""
     size = embedding.dtype.type(FIRST_NORM / np.sqrt(np.float64(settings.rank))) * x
-    total, scaled = factor_totals[f], x * step_sizes[f]
+    total, scaled = factor_totals[row], x * step_sizes[row]
     width = np.uint64(len(embedding))
     for first in range(ZERO, width, SIGNS):
-        bits = sign_bits(settings.factor_seed, f, first)
+        bits = sign_bits(settings.factor_seed, row, first)
         for k in range(min(SIGNS, width - first)):
             embedding[first + k] += scaled * total[first + k] + first_factor(bits, k, size)
 
 
 @kernel
-def embed_row(form, nonzeros, row, settings, factor_totals, embedding):
-    """Set embedding, (width,), to F'x of a row, in place."""
+def embed_row(form, nonzeros, row, settings, factor_totals, member, embedding):
+    """Set embedding, (width,), to F'x of a row for a member of the ensemble, in place."""
     for k in range(np.uint64(len(embedding))):
         embedding[k] = 0.0
     for p in range(row.start, row.start + row.n):
         f, x = np.uint64(feature_at(nonzeros, p)), value_at(nonzeros, p)
-        add_to_embedding(embedding, f, x, settings, form.step_sizes, factor_totals)
+        add_to_embedding(embedding, f * settings.n_members + member, x, settings, form.step_sizes, factor_totals)
     for k in range(settings.rank, np.uint64(len(embedding))):
         embedding[k] = 0.0
 
@@ -102,12 +114,12 @@ def gap_term(embedded, k, length):
 
 
 @kernel
-def gap_factors(form, nonzeros, triplet, settings, factor_totals, number):
+def gap_factors(form, nonzeros, triplet, settings, factor_totals, member, number):
     """Return (e_l - e_j)' (b (e_l + e_j) - 2 e_i) of a triplet; write its embeddings to form.embeddings[number]."""
     embedded = form.embeddings[number]
-    embed_row(form, nonzeros, triplet.anchor, settings, factor_totals, embedded[I])
-    embed_row(form, nonzeros, triplet.unlinked, settings, factor_totals, embedded[J])
-    embed_row(form, nonzeros, triplet.linked, settings, factor_totals, embedded[L])
+    embed_row(form, nonzeros, triplet.anchor, settings, factor_totals, member, embedded[I])
+    embed_row(form, nonzeros, triplet.unlinked, settings, factor_totals, member, embedded[J])
+    embed_row(form, nonzeros, triplet.linked, settings, factor_totals, member, embedded[L])
     return sum_gap_terms(embedded, settings.length)
 
 
@@ -148,14 +160,14 @@ def mean_square(vector, rank):
 
 
 @kernel
-def add_factor_row(form, nonzeros, row, direction, settings, sums):
+def add_factor_row(form, nonzeros, row, direction, settings, member, sums):
     """Add x_f u to S_f and its mean square to G_f, for the features of a row, in place; return how much of S changed.
 
     In a shard they count `clock_rate` times.
     """
     rate, square = np.float64(settings.clock_rate), mean_square(direction, settings.rank)
     for p in range(row.start, row.start + row.n):
-        f, x = np.uint64(feature_at(nonzeros, p)), np.float64(value_at(nonzeros, p))
+        f, x = np.uint64(feature_at(nonzeros, p)) * settings.n_members + member, np.float64(value_at(nonzeros, p))
         total, scaled = sums.factor_totals[f], direction.dtype.type(rate * x)
         for k in range(np.uint64(len(direction))):
             total[k] += scaled * direction[k]
@@ -165,10 +177,10 @@ def add_factor_row(form, nonzeros, row, direction, settings, sums):
 
 
 @kernel
-def add_factors(form, nonzeros, triplet, settings, sums, number):
+def add_factors(form, nonzeros, triplet, settings, member, sums, number):
     """Add a violated triplet to S and G, in place; return how many numbers of S changed."""
     embedded = form.embeddings[number]
     set_directions(embedded, settings.length)
-    n_changed = add_factor_row(form, nonzeros, triplet.anchor, embedded[I], settings, sums)
-    n_changed += add_factor_row(form, nonzeros, triplet.linked, embedded[L], settings, sums)
-    return n_changed + add_factor_row(form, nonzeros, triplet.unlinked, embedded[J], settings, sums)
+    n_changed = add_factor_row(form, nonzeros, triplet.anchor, embedded[I], settings, member, sums)
+    n_changed += add_factor_row(form, nonzeros, triplet.linked, embedded[L], settings, member, sums)
+    return n_changed + add_factor_row(form, nonzeros, triplet.unlinked, embedded[J], settings, member, sums)

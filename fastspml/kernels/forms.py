@@ -39,7 +39,7 @@ def _evaluate_full(buffers, nonzeros, triplet, scales, settings, sums, slot):
 
 def _evaluate_factored(buffers, nonzeros, triplet, scales, settings, sums, slot):
     gap = gap_diagonal(buffers.form.diagonal, nonzeros, triplet, scales, sums.totals, buffers.grads, slot.start)
-    gap += gap_factors(buffers.form, nonzeros, triplet, settings, sums.factor_totals, slot.number)
+    gap += gap_factors(buffers.form, nonzeros, triplet, settings, sums.factor_totals, scales.member, slot.number)
     return gap, triplet
 
 
@@ -94,7 +94,7 @@ def _add_full(buffers, nonzeros, triplet, settings, update, sums, slot):
 def _add_factored(buffers, nonzeros, triplet, settings, update, sums, slot):
     n_changed = add_diagonal(buffers.form.diagonal, nonzeros, triplet, update, sums, buffers.grads, slot.start)
     if not settings.common_is_given:
-        n_changed += add_factors(buffers.form, nonzeros, triplet, settings, sums, slot.number)
+        n_changed += add_factors(buffers.form, nonzeros, triplet, settings, update.member, sums, slot.number)
     return n_changed
 
 
@@ -130,19 +130,19 @@ def _clip(buffers, settings, clock, harmonic, sums):
 # ---- prefetch --------------------------------------------------------------------------------------------------------
 
 
-def prefetch_metric(buffers, rows, nodes, sums):
+def prefetch_metric(buffers, rows, nodes, settings, sums, member):
     """Prefetch what evaluating the triplet of rows i, j, l in nodes reads of its metric; the rows are in the cache."""
 
 
-def _prefetch_nothing(buffers, rows, nodes, sums):
+def _prefetch_nothing(buffers, rows, nodes, settings, sums, member):
     pass
 
 
-def _prefetch_factored(buffers, rows, nodes, sums):
+def _prefetch_factored(buffers, rows, nodes, settings, sums, member):
     for c in range(3):
-        prefetch_factors(rows.nonzeros, span_of(rows.indptr, nodes[c]), sums.factor_totals)
+        prefetch_factors(rows.nonzeros, span_of(rows.indptr, nodes[c]), settings, sums.factor_totals, member)
 
 
 @overload(prefetch_metric, jit_options=OPTIONS)
-def _prefetch_metric(buffers, rows, nodes, sums):
+def _prefetch_metric(buffers, rows, nodes, settings, sums, member):
     return _for_form(buffers, _prefetch_nothing, _prefetch_nothing, _prefetch_factored)

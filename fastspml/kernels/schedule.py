@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fastspml.kernels.draws import check_candidate, draw_candidate, draw_triplet, group_of
+from fastspml.kernels.factored import member_of
 from fastspml.kernels.forms import prefetch_metric
 from fastspml.kernels.generator import iteration_key, triplet_key
 from fastspml.kernels.jit import kernel
@@ -109,7 +110,7 @@ def prefetch_rows(rows, nodes):
 
 
 @kernel
-def prefetch_for_evaluation(stack, buffers, sums, t, b):
+def prefetch_for_evaluation(stack, settings, buffers, sums, t, b):
     """Prefetch what triplets after the b-th of iteration t read: their rows, and their part of the metric."""
     batch, n_triplets = buffers.batches[t % TWO], np.uint64(buffers.batches.shape[1])
     later = b + ROWS_LEAD
@@ -118,7 +119,7 @@ def prefetch_for_evaluation(stack, buffers, sums, t, b):
     elif later - n_triplets < n_triplets:
         prefetch_rows(stack.rows, buffers.batches[(t + ONE) % TWO, later - n_triplets])
     if b + METRIC_LEAD < n_triplets:
-        prefetch_metric(buffers, stack.rows, batch[b + METRIC_LEAD], sums)
+        prefetch_metric(buffers, stack.rows, batch[b + METRIC_LEAD], settings, sums, member_of(settings, t))
 
 
 @kernel

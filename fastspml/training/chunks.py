@@ -71,7 +71,7 @@ def _form_buffers(problem: Problem, state: State, n_grads: int) -> DiagonalBuffe
     factor_totals = state.sums.factor_totals
     return FactoredBuffers(
         diagonal,
-        step_sizes=np.empty(n_totals, factor_totals.dtype),
+        step_sizes=np.empty(len(factor_totals), factor_totals.dtype),
         embeddings=np.empty((problem.n_triplets, 3, factor_totals.shape[1]), factor_totals.dtype),
     )
 

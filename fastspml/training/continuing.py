@@ -85,9 +85,12 @@ def common_tokenizer(networks: Sequence[Network]) -> Tokenizer | None:
 def check_continues(model: Estimator, n_tasks: int) -> None:
     """Refuse parameters that do not fit the state of a model."""
     state, n_metrics = model.state_, model.algorithm(n_tasks).n_metrics
-    before = (state.form, len(state.ahead), len(state.sums.moments) > 0, state.sums.factor_totals.shape[1])
-    if before != (model.form, n_metrics, bool(model.average), model.factor_width):
-        raise ValueError("metric, rank, average and the number of tasks cannot change when training continues.")
+    before = (state.form, len(state.ahead), len(state.sums.moments) > 0, state.sums.factor_totals.shape)
+    n_factored = model.n_features_ * model.ensemble if model.factor_width else 0
+    if before != (model.form, n_metrics, bool(model.average), (n_factored, model.factor_width)):
+        raise ValueError(
+            "metric, rank, ensemble, average and the number of tasks cannot change while training continues."
+        )
     if state.round is not None and state.round.n_shards != model.shards:
         raise ValueError(
             f"training was stopped in a round of {state.round.n_shards} shards; it cannot continue with "
@@ -153,14 +156,15 @@ def grown_state(state: State, n_features: int, columns: np.ndarray | None) -> St
 
     A packed triangle grows at its end, too, because new features come after the known ones.
     """
-    n_new = n_entries(n_features, columns) - len(state.sums.totals)
+    n_before = len(state.sums.totals)
+    n_new = n_entries(n_features, columns) - n_before
+
+    def longer(part: np.ndarray) -> np.ndarray:
+        n_rows = n_new * (len(part) // n_before)  # factors have a row per member of the ensemble
+        return np.concatenate([part, np.zeros((n_rows, *part.shape[1:]), part.dtype)])
 
     def grown(sums: Sums) -> Sums:
-        parts = [
-            np.concatenate([part, np.zeros((n_new, *part.shape[1:]), part.dtype)]) if len(part) else part
-            for part in sums[:N_SUMMED]
-        ]
-        return Sums(*parts, *sums[N_SUMMED:])
+        return Sums(*(longer(part) if len(part) else part for part in sums[:N_SUMMED]), *sums[N_SUMMED:])
 
     round = state.round
     if round is not None:

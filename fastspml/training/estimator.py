@@ -66,6 +66,7 @@ class Estimator(Parameters, ABC):
     )
     score: str = parameter("similarity", '"distance", or "similarity", which leaves out a candidate\'s own length')
     rank: int = parameter(64, "columns of the factors of a factored metric")
+    ensemble: int = parameter(1, "groups of factors that learn in turn, each on triplets of its own; divides the rank")
     step: float = parameter(0.005, "step size of the factors; half the step needs four times the iterations")
     margin: float = parameter(0.2, "distance by which a non-neighbour has to be farther than a neighbour")
     n_iters: int = parameter(12000, "iterations")
@@ -291,12 +292,14 @@ class Estimator(Parameters, ABC):
             self.check_memory(len(columns), algorithm)
         totals = np.zeros((n_entries(self.n_features_, columns), algorithm.n_metrics))
         dtype = prepared.stacked.rows.values.dtype
-        return new_state(totals, algorithm.n_groups, bool(self.average), columns, None, self.factor_width, dtype)
+        return new_state(
+            totals, algorithm.n_groups, bool(self.average), columns, None, self.factor_width, dtype, self.ensemble
+        )
 
     @property
     def factor_width(self) -> int:
         """Length of a row of factors in the state; 0 without factors."""
-        return factor_width(self.rank) if self.form == "factored" else 0
+        return factor_width(self.rank // self.ensemble) if self.form == "factored" else 0
 
     @property
     def n_usable_threads(self) -> int:
@@ -441,8 +444,10 @@ class Estimator(Parameters, ABC):
         check_number("margin", self.margin)
         check_number("step", self.step)
         check_not_negative("neighbour_weight", self.neighbour_weight)
-        for name in ("n_iters", "batch_size", "shards", "n_threads", "rank"):
+        for name in ("n_iters", "batch_size", "shards", "n_threads", "rank", "ensemble"):
             check_positive_integer(name, getattr(self, name))
+        if self.rank % self.ensemble:
+            raise ValueError(f"ensemble must divide the rank, {self.rank}; got {self.ensemble}.")
         check_seed(self.seed, n_bits=64)
         every = self.projection
         if every not in ("end", "every", "never") and (not is_whole(every) or int(every) < 1):

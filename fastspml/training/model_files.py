@@ -232,7 +232,7 @@ def _check_state(model: Any) -> None:
     if state.columns is not None:
         check_columns(state.columns, n_features)
     n_totals, width = n_entries(n_features, state.columns), model.factor_width
-    n_averaged, n_factored = len(state.sums.moments) and n_totals, n_features if width else 0
+    n_averaged, n_factored = len(state.sums.moments) and n_totals, n_features * model.ensemble if width else 0
     shapes = [(n_totals, n_metrics), (n_averaged, n_metrics), (n_factored, width), (n_factored,)]
     _check_consistent(
         len(model.task_names_) > 0

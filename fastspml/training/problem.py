@@ -166,20 +166,23 @@ def kernel_settings(parameters: Estimator, algorithm: Algorithm) -> Settings:
         first_group=np.uint64(0),
         common_is_given=False,
         step=float(parameters.step),
-        rank=np.uint64(parameters.rank),
+        rank=np.uint64(parameters.rank // parameters.ensemble),
+        n_members=np.uint64(parameters.ensemble),
         factor_seed=np.uint64(parameters.seed),
     )
 
 
 def factor_width(rank: int) -> int:
-    """Return the numbers in a row of factors: the rank, rounded up to whole cache lines."""
+    """Return the numbers in a row of factors of a rank, rounded up to whole cache lines."""
     n_line = LINE_BYTES // np.dtype(np.float32).itemsize
     return -(-rank // n_line) * n_line
 
 
 def factors_of_sums(settings: Settings, sums: Sums) -> np.ndarray:
-    """Return the factors F = F0 + step S / sqrt(G), shape (n_features, rank), from the sums S and G."""
-    factors = np.empty((len(sums.factor_totals), int(settings.rank)), sums.factor_totals.dtype)
+    """Return the factors F = F0 + step S / sqrt(G) of all members, shape (n_features, rank), from the sums S and G."""
+    n_members = int(settings.n_members)
+    shape = (len(sums.factor_totals) // n_members, n_members * int(settings.rank))
+    factors = np.empty(shape, sums.factor_totals.dtype)
     set_factors(settings, sums, factors)
     return factors
 

@@ -58,6 +58,10 @@ class SPML(SPMLParameters):
         which ignores the candidate's own length.
     rank : int
         Columns of F.
+    ensemble : int
+        Number of groups that the columns of F are split into; it divides the rank. Iteration t trains one of them, so
+        each learns from triplets of its own, and M averages them, which predicts better than one group of the same
+        rank. An iteration is cheaper, but there have to be as many times more.
     step : float
         Step size of F, by AdaGrad: F = F_0 + step V / sqrt(G), where V sums the negated subgradients of the violated
         triplets and G, feature by feature, their mean squares. Half the step needs four times the iterations. Early

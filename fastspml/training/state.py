@@ -174,11 +174,12 @@ def new_state(
     ahead: np.ndarray | None = None,
     factor_width: int = 0,
     factor_dtype: Any = np.float64,
+    n_members: int = 1,
 ) -> State:
     """Return the state before the first iteration, from totals that are not zero only where a metric is given."""
     n_metrics = totals.shape[1]
     moments = np.zeros((len(totals) if averages else 0, n_metrics))
-    factor_totals = np.zeros((len(totals) if factor_width else 0, factor_width), factor_dtype)
+    factor_totals = np.zeros((len(totals) * n_members if factor_width else 0, factor_width), factor_dtype)
     sums = make_sums(0, totals, moments, 0.0, factor_totals=factor_totals, squares=np.zeros(len(factor_totals)))
     no_clocks: np.ndarray = np.zeros(n_metrics, dtype=np.int64)
     return State(sums, np.zeros((0, n_groups), dtype=np.int64), columns, no_clocks if ahead is None else ahead)
