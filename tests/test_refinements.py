@@ -1,4 +1,4 @@
-"""What `select` tries after its grid: a regularisation weight for every task, and neighbours in the ranking."""
+"""What `select` tries after its grid: regularisation weights by task, an ensemble, and neighbours in the ranking."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import fastspml as fs
-from fastspml.selection.refinements import NEIGHBOUR_WEIGHTS, by_neighbours, regs_by_task
+from fastspml.selection.refinements import NEIGHBOUR_WEIGHTS, by_ensemble, by_neighbours, regs_by_task
 from fastspml.selection.trials import Trial
 
 
@@ -73,6 +73,35 @@ def test_neighbours_are_tried_with_the_best_setting():
     assert by_neighbours(trials) == {
         "margin": 1.0, "task_reg": 0.01, "n_iters": (40,), "neighbour_weight": NEIGHBOUR_WEIGHTS,
     }  # fmt: skip
+
+
+def test_an_ensemble_is_tried_with_the_best_setting_if_its_metric_is_factored():
+    trials = [trial(0.1, 0.5), trial(0.01, 0.8, n_iters=40)]
+    assert by_ensemble(trials) is None
+    trials[1].params.update(metric="factored", rank=6)
+    assert by_ensemble(trials) == {
+        "margin": 1.0, "task_reg": 0.01, "metric": "factored", "rank": 12, "ensemble": 4, "n_iters": (80, 160),
+    }  # fmt: skip
+    trials[1].params.update(rank=1, n_iters=1)
+    assert by_ensemble(trials)["rank"] == 4
+    assert by_ensemble(trials)["n_iters"] == (2, 4)
+    trials[0].params.update(metric="factored", rank=6)
+    trials[1].params.update(metric="diagonal")
+    assert by_ensemble(trials) is None
+
+
+@pytest.mark.parametrize("estimator", [fs.SPML(n_iters=64), fs.MTSPML(n_iters=64)], ids=["SPML", "MTSPML"])
+def test_select_tries_an_ensemble_and_takes_the_better(estimator):
+    tasks = fs.synthetic_networks(n_tasks=2, n_nodes=80, n_features=60, words_per_node=8, links_per_node=4, seed=4)
+    selection = fs.select(estimator, tasks if isinstance(estimator, fs.MTSPML) else tasks[0], n_folds=3)
+    ensembles = [t for t in selection.trials_ if "ensemble" in t.params]
+    single = [t for t in selection.trials_ if "ensemble" not in t.params and "neighbour_weight" not in t.params]
+    best = max(single, key=lambda t: t.score)
+    assert len({t.params["n_iters"] for t in ensembles if "neighbour_weight" not in t.params}) == (
+        2 if best.params["metric"] == "factored" else 0
+    )
+    assert selection.best_score_ == max(t.score for t in selection.trials_)
+    assert selection.best_estimator_.ensemble == selection.best_params_.get("ensemble", 1)
 
 
 def twins(n_groups):

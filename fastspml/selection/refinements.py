@@ -13,6 +13,9 @@ from fastspml.selection.trials import Trial
 # What `by_neighbours` tries. Large weights suit nodes with few features: their neighbours together have more.
 NEIGHBOUR_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
+# What `by_ensemble` tries: members, each with half the rank of the best setting.
+N_MEMBERS = 4
+
 Refinement = Callable[[Sequence[Trial]], dict[str, Any] | None]
 
 
@@ -20,6 +23,19 @@ def by_neighbours(trials: Sequence[Trial]) -> dict[str, Any]:
     """Return the setting of the best trial with every `neighbour_weight`; all of them cost one fit."""
     best = max(trials, key=lambda trial: trial.score)
     return _setting(best.params) | {"neighbour_weight": NEIGHBOUR_WEIGHTS}
+
+
+def by_ensemble(trials: Sequence[Trial]) -> dict[str, Any] | None:
+    """Return the setting of the best trial with an ensemble; None unless its metric is factored.
+
+    Each member learns for as many iterations as the best trial, or for half as many, which costs no other fit.
+    """
+    best = max(trials, key=lambda trial: trial.score)
+    if best.params.get("metric") != "factored":
+        return None
+    n_iters, n_columns = best.params["n_iters"], N_MEMBERS * max(1, best.params["rank"] // 2)
+    looks = tuple(sorted({max(1, N_MEMBERS * n_iters // 2), N_MEMBERS * n_iters}))
+    return _setting(best.params) | {"rank": n_columns, "ensemble": N_MEMBERS, "n_iters": looks}
 
 
 def regs_by_task(trials: Sequence[Trial]) -> dict[str, Any] | None:
