@@ -33,7 +33,7 @@ _RANKED: Values = {"score": ["distance", "similarity"], "margin": [1 / 3, 1.0]}
 _DIAGONAL: Values = {"metric": ["diagonal"]} | _RANKED
 _FACTORED: Values = (
     {"metric": ["factored"]} | _RANKED
-    | {"margin": [0.2, 1 / 3, 0.6, 1.0], "step": [0.005, 0.01, 0.02], "rank": [16, 64]}
+    | {"margin": [0.2, 1 / 3, 0.6, 1.0], "step": [0.0025, 0.005, 0.01, 0.02], "rank": [64]}
 )  # fmt: skip
 # Weightings other than the first are tried with few of the other values.
 _FEW_DIAGONAL: Values = _DIAGONAL | {"margin": [1 / 3]}
