@@ -35,6 +35,7 @@ def four_threads(monkeypatch):
 def models(form="diagonal", n_shards=3, **params):
     n_iters = N_ITERS[n_shards]
     params = {"metric": form, "batch_size": 6, "n_iters": n_iters, "shards": n_shards, "seed": 9} | params
+    params |= {"ensemble": 2} if form == "factored" else {}
     return [fs.SPML.paper(reg=1e-4, **params), fs.MTSPML.paper(common_reg=1e-4, task_reg=[1e-4, 1e-3], **params)]
 
 

@@ -129,10 +129,11 @@ def test_grown_networks_change_s_and_nothing_else(small, grown, form, projection
     assert model.violations_.tolist() == violations
 
 
-def test_factors_of_new_words_are_those_of_a_fit_that_knew_them(small, grown):
+@pytest.mark.parametrize("ensemble", [1, 3])
+def test_factors_of_new_words_are_those_of_a_fit_that_knew_them(small, grown, ensemble):
     """The first factors depend on the seed and the position of a feature alone."""
     old, order = named(small, [f"w{f}" for f in range(9)]), [*(f"w{f}" for f in range(9)), "new a", "new b"]
-    params = {"metric": "factored", "rank": 3, "step": 0.1, "batch_size": BATCH}
+    params = {"metric": "factored", "rank": 3, "ensemble": ensemble, "step": 0.1, "batch_size": BATCH}
     got = fs.SPML.paper(n_iters=5, **params).fit(old).partial_fit(grown, n_iters=4)
     wide = fs.Network(
         sparse.hstack([small.features, sparse.csr_array((14, 2), dtype=np.float32)]), small.adjacency, vocabulary=order
@@ -144,7 +145,7 @@ def test_factors_of_new_words_are_those_of_a_fit_that_knew_them(small, grown):
 
 @pytest.mark.parametrize("project", ["each", "combined"])
 def test_a_task_is_added_to_factors_that_stay_or_move(tasks, project):
-    params = {"metric": "factored", "rank": 3, "step": 0.1, "n_iters": 30, "project": project}
+    params = {"metric": "factored", "rank": 3, "ensemble": 3, "step": 0.1, "n_iters": 30, "project": project}
     begun = fs.MTSPML.paper(**params).fit(tasks[:2])
     frozen = copy.deepcopy(begun).add_task(tasks[2], 20)
     assert np.array_equal(frozen.common_metric_.factors, begun.common_metric_.factors)

@@ -103,7 +103,9 @@ def test_full_metrics(client, tasks, every_round, params):
         assert bits(distributed.fit(again(model), tasks, client)) == expected
 
 
-@pytest.mark.parametrize("params", [{}, {"projection": 20, "score": "similarity", "rank": 3}], ids=["end", "20"])
+@pytest.mark.parametrize(
+    "params", [{}, {"projection": 20, "score": "similarity", "rank": 6, "ensemble": 2}], ids=["end", "20"]
+)
 def test_factored_metrics(client, tasks, every_round, params):
     for model in models("factored", **params):
         expected = bits(model.fit(tasks))

@@ -77,7 +77,7 @@ LEARNERS = {
 }
 
 
-@pytest.mark.parametrize("settings", [{}, {"average": True, "projection": 7}], ids=["plain", "averaged"])
+@pytest.mark.parametrize("settings", [{}, {"average": True, "projection": 7, "ensemble": 2}], ids=["plain", "averaged"])
 @pytest.mark.parametrize("form", ["diagonal", "full", "factored"])
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_a_stopped_fit_goes_on_after_loading_to_the_same_bits(path, networks, monkeypatch, learner, form, settings):
