@@ -10,10 +10,11 @@ from bench.rivals.fastspml_default import MetricScores
 from bench.rivals.rival import Clock, Rival
 from fastspml.selection import SelectionWarning, recommended_grid
 from fastspml.selection.grids import all_settings
-from fastspml.selection.refinements import NEIGHBOUR_WEIGHTS
+from fastspml.selection.refinements import NEIGHBOUR_WEIGHTS, by_ensemble
 
 # Fits of all iterations that a setting costs per fold in a search by successive halving, evaluations included.
 COST, FEW_FOLDS, ALL_FOLDS = 0.3, 3, 5
+ENSEMBLE_COST = 2  # fits that the fit of an ensemble costs
 WEIGHTS = [0.0, *NEIGHBOUR_WEIGHTS]
 
 
@@ -29,18 +30,26 @@ class FastspmlSelect(Rival):
         estimator.fit(networks)
         fit_s, grid = clock.used, recommended_grid(estimator, networks)
         n_settings = len(all_settings(estimator, grid, None, 0))
-        n_fits = (clock.left - (1 + FEW_FOLDS) * fit_s) / (COST * fit_s)  # of settings: the last fits are of neighbours
+        last_fits = ENSEMBLE_COST + FEW_FOLDS * (1 + ENSEMBLE_COST)  # the best model, and the refinements of a setting
+        n_fits = (clock.left - last_fits * fit_s) / (COST * fit_s)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SelectionWarning)
             if n_fits >= ALL_FOLDS * n_settings:
                 selection = fs.select(estimator, networks, n_folds=ALL_FOLDS, n_threads=1)
             else:
-                n_settings, best = max(1, int(n_fits / FEW_FOLDS)), {}
+                n_settings = max(1, int(n_fits / FEW_FOLDS))
+                best: dict[str, Any] = {"n_iters": estimator.n_iters}
+                ensemble = None
                 if n_settings > 1:
                     some = some_settings(estimator, grid, n_settings)
-                    best = fs.select(estimator, networks, some, FEW_FOLDS, halving=True, n_threads=1).best_params_
-                params = {"n_iters": estimator.n_iters} | best
-                refined = {name: [value] for name, value in params.items()} | {"neighbour_weight": WEIGHTS}
+                    trials = fs.select(estimator, networks, some, FEW_FOLDS, halving=True, n_threads=1).trials_
+                    best, ensemble = trials[0].params, by_ensemble(trials)
+                refined = [{name: [value] for name, value in best.items()}]
+                if ensemble is not None and clock.left > last_fits * fit_s:
+                    refined.append(
+                        {name: [value] for name, value in ensemble.items()} | {"n_iters": ensemble["n_iters"]}
+                    )
+                refined = [grid | {"neighbour_weight": WEIGHTS} for grid in refined]
                 selection = fs.select(estimator, networks, refined, FEW_FOLDS, n_threads=1)
         self.setting, self.n_tried = selection.best_params_, n_settings
         self.scorer = MetricScores(selection.best_estimator_, networks)
@@ -51,5 +60,5 @@ def some_settings(estimator: Any, grid: Any, n_settings: int) -> list[dict[str, 
     """Return the defaults and random settings of a grid, each as a grid of its own."""
     drawn = all_settings(estimator, grid, n_settings - 1, seed=0)
     settings = [{name: value for name, value in setting.items() if name != "n_iters"} for setting in drawn]
-    defaults = {"metric": estimator.get_params()["metric"]}
+    defaults = {name: estimator.get_params()[name] for name in ("metric", "rank")}
     return [{name: [value] for name, value in setting.items()} for setting in [defaults, *settings]]
