@@ -30,7 +30,9 @@ class FastspmlSelect(Rival):
         estimator.fit(networks)
         fit_s, grid = clock.used, recommended_grid(estimator, networks)
         n_settings = len(all_settings(estimator, grid, None, 0))
-        last_fits = ENSEMBLE_COST + FEW_FOLDS * (1 + ENSEMBLE_COST)  # the best model, and the refinements of a setting
+        ensemble_fits, plain_fits = ENSEMBLE_COST + FEW_FOLDS * (1 + ENSEMBLE_COST), 1 + FEW_FOLDS
+        # What is kept for the refinements of the best setting and the last fit, at most half of the budget.
+        last_fits = ensemble_fits if 2 * ensemble_fits * fit_s <= clock.left else plain_fits
         n_fits = (clock.left - last_fits * fit_s) / (COST * fit_s)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SelectionWarning)
@@ -45,7 +47,7 @@ class FastspmlSelect(Rival):
                     trials = fs.select(estimator, networks, some, FEW_FOLDS, halving=True, n_threads=1).trials_
                     best, ensemble = trials[0].params, by_ensemble(trials)
                 refined = [{name: [value] for name, value in best.items()}]
-                if ensemble is not None and clock.left > last_fits * fit_s:
+                if ensemble is not None and clock.left > ensemble_fits * fit_s:
                     refined.append(
                         {name: [value] for name, value in ensemble.items()} | {"n_iters": ensemble["n_iters"]}
                     )
