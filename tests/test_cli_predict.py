@@ -142,6 +142,16 @@ def test_rows_are_those_of_predict_links(capsys):
     assert run(capsys, "predict", "single", "new.txt", "--reasons", -1)[0] == 1
 
 
+def test_a_name_is_no_position(capsys, tmp_path):
+    """A new node called 7 is not node 7 of a network whose nodes have no names."""
+    network = fs.read_networks("one.h5")[0]
+    fs.write_networks(tmp_path / "nets.h5", fs.Network(network.features, network.adjacency, vocabulary=VOCABULARY))
+    (tmp_path / "new.txt").write_text("7 word3 word17\n")
+    code, out, _ = run(capsys, "predict", "single", tmp_path / "new.txt", "--networks", tmp_path / "nets.h5", "-k", 60)
+    assert code == 0
+    assert [row["candidate"] for row in rows_of(out)].count("7") == 1
+
+
 def test_names_that_are_numbers_are_compared_as_text(capsys, tmp_path):
     network = fs.read_networks("one.h5")[0]
     numbered = network.replace(nodes=np.arange(100, 160))
