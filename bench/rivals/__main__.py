@@ -1,4 +1,7 @@
-"""Measure fastspml beside its rivals: python -m bench.rivals [--quick] [--only rival] [--data name]."""
+"""Measure fastspml beside its rivals: python -m bench.rivals [--quick] [--only rival] [--data name].
+
+Install them with pip install '.[rivals]'; what is missing is skipped, with the reason.
+"""
 
 from __future__ import annotations
 
