@@ -193,7 +193,7 @@ def test_gap_and_sums_of_factors(score, rows, seed, are_split, ensemble):
     learned = naive.first_factors(5, n_rows, RANK), totals[:, :RANK], squares, 0.2
     got_factors = np.zeros((D, n_members * RANK))
     factored.set_factors(changed, sums, got_factors)
-    np.testing.assert_allclose(got_factors, naive.ensemble_factors(*learned, n_members), rtol=1e-12)
+    np.testing.assert_allclose(got_factors, naive.ensemble_factors(*learned, n_members), rtol=1e-12, atol=1e-15)
 
     factors, member = naive.factors(*learned)[of_member], np.uint64(member)
     got = factored.gap_factors(form, nonzeros, spans(indptr), changed, sums.factor_totals, member, number)

@@ -18,7 +18,7 @@ from fastspml.ranking.measures import LinkQuality
 from fastspml.selection import halving as successive
 from fastspml.selection.folds import Evaluation, Folds, with_params
 from fastspml.selection.grids import Grid, all_settings, check_setting, recommended_grid
-from fastspml.selection.refinements import Refinement, by_ensemble, by_neighbours, regs_by_task
+from fastspml.selection.refinements import Refinement, by_distance, by_ensemble, by_neighbours, regs_by_task
 from fastspml.selection.runners import Runner, on_cluster, on_threads
 from fastspml.selection.scorings import DEFAULT, Scoring, as_scoring
 from fastspml.selection.trials import Selection, SelectionWarning, SelectProgress, Trial
@@ -142,7 +142,7 @@ def _refinements(
     if not isinstance(estimator, Estimator) or grid is not None:
         return [regs_by_task]
     is_in_memory = not any(network.is_mapped for network in networks)
-    return [regs_by_task, by_ensemble, *([by_neighbours] if is_in_memory and not anchors else [])]
+    return [regs_by_task, by_distance, by_ensemble, *([by_neighbours] if is_in_memory and not anchors else [])]
 
 
 def _baselines(networks: list[Network], folds: Folds, scoring: Scoring) -> dict[str, Trial]:

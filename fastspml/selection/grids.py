@@ -35,13 +35,12 @@ _FACTORED: Values = {
     "metric": ["factored"],
     "score": ["similarity"],
     "margin": [0.2, 1 / 3, 0.6, 1.0],
-    "step": [0.0025, 0.005, 0.01, 0.02],
-    "rank": [64],
+    "step": [0.005, 0.01, 0.02],
+    "rank": [16, 64],
 }
-_FACTORED_BY_DISTANCE: Values = _FACTORED | {"score": ["distance"], "margin": [1 / 3]}
 # Weightings other than the first are tried with few of the other values.
 _FEW_DIAGONAL: Values = _DIAGONAL | {"margin": [1 / 3]}
-_FEW_FACTORED: Values = _FACTORED | {"margin": [1 / 3, 1.0], "step": [0.005, 0.02]}
+_FEW_FACTORED: Values = _FACTORED | {"margin": [1 / 3, 1.0], "step": [0.005, 0.02], "rank": [64]}
 
 
 def recommended_grid(estimator: Any, networks: Networks | None = None) -> list[Values]:
@@ -63,7 +62,7 @@ def recommended_grid(estimator: Any, networks: Networks | None = None) -> list[V
     >>> from fastspml.selection import recommended_grid
     >>> grids = recommended_grid(fs.SPML())
     >>> [grid["metric"] for grid in grids]
-    [['diagonal'], ['diagonal'], ['factored'], ['factored']]
+    [['diagonal'], ['diagonal'], ['factored']]
     """
     first, *others = ["tfidf"] if networks is None else suitable_weightings(networks)
     if isinstance(estimator, SPML):
@@ -84,7 +83,6 @@ def _of_spml() -> tuple[list[Values], list[Values]]:
         _DIAGONAL | identity | {"reg": [1e-1, 1e-2, 1e-3, 1e-4]},
         _DIAGONAL | {"prior": ["zero"], "margin": [1.0], "reg": [1e-2, 1e-3, 1e-4]},
         _FACTORED | identity | {"reg": [1e-3]},
-        _FACTORED_BY_DISTANCE | identity | {"reg": [1e-3]},
     ]
     few = [_FEW_DIAGONAL | identity | {"reg": [1e-2, 1e-3]}, _FEW_FACTORED | identity | {"reg": [1e-3]}]
     return grids, few
@@ -108,7 +106,7 @@ def _of_mtspml(estimator: MTSPML) -> tuple[list[Values], list[Values]]:
     ]
     grids += [grid for grid in ends if is_allowed(estimator, {name: values[0] for name, values in grid.items()})]
     of_factored = combined | {"common_reg": [1e-3], "task_reg": [1e-3]}
-    grids += [_FACTORED | of_factored, _FACTORED_BY_DISTANCE | of_factored]
+    grids.append(_FACTORED | of_factored)
     few = [
         _FEW_DIAGONAL | combined | {"common_reg": [1e-2, 1e-3], "task_reg": [1e-2]},
         _FEW_FACTORED | of_factored,

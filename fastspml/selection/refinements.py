@@ -25,6 +25,17 @@ def by_neighbours(trials: Sequence[Trial]) -> dict[str, Any]:
     return _setting(best.params) | {"neighbour_weight": NEIGHBOUR_WEIGHTS}
 
 
+def by_distance(trials: Sequence[Trial]) -> dict[str, Any] | None:
+    """Return the setting of the best trial, ranked by distance; None unless its metric is factored.
+
+    Factored metrics rarely do better so. In the first iterations they look worse, which successive halving goes by.
+    """
+    best = max(trials, key=lambda trial: trial.score)
+    if best.params.get("metric") != "factored":
+        return None
+    return _setting(best.params) | {"score": "distance"}
+
+
 def by_ensemble(trials: Sequence[Trial]) -> dict[str, Any] | None:
     """Return the setting of the best trial with an ensemble; None unless its metric is factored.
 
