@@ -52,10 +52,11 @@ def select(
         Data to learn from. Nodes that will test the result must not be in them.
     grid : mapping of parameter names to lists of values, or a list of such mappings, optional
         All combinations are tried. None takes `recommended_grid`, with the weightings that suit the features, by
-        successive halving. Numbers of iterations, ``n_iters``, cost nothing: a fit with the largest is evaluated on the
-        way. Without them these are the estimator's n_iters, and one in 2, 4, 16 and 64 of it. Values of
-        ``neighbour_weight`` cost one evaluation each. If other values of ``task_reg`` were better for some tasks than
-        that of the best setting, each task's best are tried together.
+        successive halving, and then refinements of the best setting (`fastspml.selection.refinements`). Numbers of
+        iterations, ``n_iters``, cost nothing: a fit with the largest is evaluated on the way. Without them these are
+        the estimator's n_iters, and one in 2, 4, 16 and 64 of it. Values of ``neighbour_weight`` cost one evaluation
+        each. If other values of ``task_reg`` were better for some tasks than that of the best setting, each task's best
+        are tried together.
     n_folds : int
         A node is held out once, in all tasks at the same time.
     scoring : str or callable, default "auc+ndcg@10"
