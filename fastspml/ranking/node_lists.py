@@ -59,13 +59,13 @@ class NodeNames:
         """Return these names and, after them, added ones; in time proportional to the number of added ones."""
         if not self.are_names:
             return NodeNames(np.arange(len(self) + len(added)), False)
-        positions = self._position_of
+        positions, n_before, names = self._position_of, len(self), added.tolist()
         more = NodeNames(added, True)
-        more._parts, more._n_nodes = [*self._parts, added], len(self) + len(added)
-        for position, name in enumerate(added.tolist(), len(self)):
-            if positions.setdefault(name, position) < len(self):
-                raise ValueError(f"{name!r} is in the index already; remove it first.")
-            positions[name] = position
+        more._parts, more._n_nodes = [*self._parts, added], n_before + len(added)
+        known = next((name for name in names if positions.get(name, n_before) < n_before), None)
+        if known is not None:
+            raise ValueError(f"{known!r} is in the index already; remove it first.")
+        positions.update(zip(names, range(n_before, n_before + len(names)), strict=True))
         more.__dict__["_position_of"] = positions
         return more
 

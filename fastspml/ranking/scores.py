@@ -356,8 +356,9 @@ def common_features(rows: sparse.csr_array, weights: np.ndarray, total: float) -
     """
     n_nodes = np.bincount(rows.indices, minlength=len(weights))
     parts = weights * np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, minlength=len(weights))
-    order = np.lexsort((-n_nodes, parts > 0.0))
-    is_common = np.zeros(len(weights), dtype=bool)
+    weighted = np.flatnonzero(parts > 0.0)
+    order = weighted[np.argsort(-n_nodes[weighted], kind="stable")]
+    is_common = np.ones(len(weights), dtype=bool)
     is_common[order] = np.cumsum(parts[order]) <= COMMON_SHARE * total
     return is_common
 
