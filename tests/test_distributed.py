@@ -223,7 +223,8 @@ def test_a_task_has_so_much_time_and_so_many_bytes_of_totals(tasks, every_round,
     expected = bits(model.fit(tasks))
     with distributed.cluster("local:2") as client:
         assert bits(distributed.fit(again(model), tasks, client)) == expected
-    second = [group for group in submitted if group[0].start >= 320]
+    # A worker that has missed a round is given its shards a second time.
+    second = list({group[0].start: group for group in submitted if group[0].start >= 320}.values())
     assert sum(len(group) for group in second) == 16
     assert len(second) == n_tasks
 
