@@ -120,7 +120,7 @@ def _npz(add: Add) -> None:
 
 
 def _edges(add: Add) -> None:
-    add("edges", help="two nodes a line")
+    add("edges", help="two nodes a line; further columns, such as weights, are ignored")
     add("attributes", help="features, a node a line: svmlight, or `name word:count word:count ...`")
     add("--form", choices=["auto", "svmlight", "words"], help="format of the features (default: auto)")
     add("--undirected", dest="directed", action="store_false", default=None, help="make every link run both ways")
@@ -129,7 +129,7 @@ def _edges(add: Add) -> None:
 
 def _text(add: Add) -> None:
     add("documents", help="CSV or TSV with a header, or JSON lines; also .gz and .xz")
-    add("edges", help="two document ids a line")
+    add("edges", help="two document ids a line; further columns are ignored")
     add("--id-column", help="column with a document's id (default: id)")
     add("--text-column", help="column with its text (default: text)")
     add("--task-column", help="column with its task; each value becomes a network")

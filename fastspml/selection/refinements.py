@@ -28,7 +28,8 @@ def by_neighbours(trials: Sequence[Trial]) -> dict[str, Any]:
 def by_distance(trials: Sequence[Trial]) -> dict[str, Any] | None:
     """Return the setting of the best trial, ranked by distance; None unless its metric is factored.
 
-    Factored metrics rarely do better so. In the first iterations they look worse, which successive halving goes by.
+    On some networks this is better in the end, but in the first iterations it looks worse, which successive halving
+    goes by.
     """
     best = max(trials, key=lambda trial: trial.score)
     if best.params.get("metric") != "factored":

@@ -66,7 +66,7 @@ class Estimator(Parameters, ABC):
     )
     score: str = parameter("similarity", '"distance", or "similarity", which leaves out a candidate\'s own length')
     rank: int = parameter(64, "columns of the factors of a factored metric")
-    ensemble: int = parameter(1, "groups of factors that learn in turn, each on triplets of its own; divides the rank")
+    ensemble: int = parameter(1, "members that share the rank: factors that learn in turn, each on triplets of its own")
     step: float = parameter(0.005, "step size of the factors; half the step needs four times the iterations")
     margin: float = parameter(0.2, "distance by which a non-neighbour has to be farther than a neighbour")
     n_iters: int = parameter(12000, "iterations")

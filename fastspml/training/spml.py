@@ -59,8 +59,8 @@ class SPML(SPMLParameters):
     rank : int
         Columns of F.
     ensemble : int
-        Number of groups that the columns of F are split into; it divides the rank. Iteration t trains one of them, so
-        each learns from triplets of its own, and M averages them, which predicts better than one group of the same
+        Number of members that the columns of F are shared out to; it divides the rank. Iteration t trains one of them,
+        so each learns from triplets of its own, and M averages them, which often predicts better than one of the same
         rank. An iteration is cheaper, but there have to be as many times more.
     step : float
         Step size of F, by AdaGrad: F = F_0 + step V / sqrt(G), where V sums the negated subgradients of the violated
