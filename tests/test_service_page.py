@@ -86,3 +86,23 @@ def test_a_neighbour_with_a_hostile_name_is_text_on_the_page(browser, url_with_n
     browser.wait("document.querySelector('.through')")
     assert browser.value("document.querySelector('.through b').textContent") == HOSTILE_AS_TEXT
     assert browser.errors == []
+
+
+def test_a_refusal_is_shown_as_a_sentence(browser, url):
+    browser.open(url)
+    browser.click("input[value=node]")
+    browser.click("#box")
+    browser.type("nobody")
+    browser.wait("document.getElementById('message').textContent")
+    assert browser.value("document.getElementById('message').textContent").endswith("is called 'nobody'.")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_a_telephone_in_both_schemes(browser, url, scheme):
+    browser.open(url, width=390, scheme=scheme)
+    browser.click("#box")
+    browser.type("date elder")
+    browser.wait(f"{NAMES}.length === 3")
+    assert browser.value("document.documentElement.scrollWidth") <= 390
+    red = browser.value("Number(getComputedStyle(document.body).backgroundColor.match(/[0-9]+/)[0])")
+    assert (red < 60) == (scheme == "dark")
