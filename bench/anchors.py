@@ -44,12 +44,13 @@ def pooled_precision(scores: np.ndarray, is_link: np.ndarray) -> float:
 def pair_scores(metric: fs.Metric, features: Any, pairs: np.ndarray, training: fs.Network) -> np.ndarray:
     """Return the score of each pair of rows, larger for likelier links.
 
-    Pairs of different nodes are compared here, so a similarity is divided by the lengths of both: x'My / (|x| |y|). The
-    neighbours of an end that was seen in training count as the metric says; the nodes of `training` are positions.
+    Pairs of different nodes are compared here, so a similarity is divided by the lengths of both, and so is what known
+    links add to it. The links of an end that was seen in training count as the metric says; the nodes of `training` are
+    positions.
     """
     rows = metric.rows(features)
-    scores = own_scores(metric, rows, pairs)
-    if not metric.neighbour_weight:
+    scores, lengths = own_scores(metric, rows, pairs)
+    if not metric.uses_links:
         return scores
     place = np.full(rows.shape[0], -1)
     place[training.nodes] = np.arange(training.n_nodes)
@@ -60,19 +61,19 @@ def pair_scores(metric: fs.Metric, features: Any, pairs: np.ndarray, training: f
     neighbours = training.nodes[training.adjacency[place[ends[has_links, 1]]].indices]
     through = np.column_stack([np.repeat(ends[has_links, 0], n_links[has_links]), neighbours])
     starts = np.concatenate([[0], np.cumsum(n_links[has_links])[:-1]])
-    best = np.maximum.reduceat(own_scores(metric, rows, through), starts)
+    best = np.maximum.reduceat(own_scores(metric, rows, through)[0], starts)
     weight = metric.neighbour_weight
     scores[has_links] = (scores[has_links] + weight * best) / (1 + weight)
-    return scores
+    return scores + np.where(n_links > 0, metric.degree_weight * np.log1p(n_links), metric.unlinked_bonus) / lengths
 
 
-def own_scores(metric: fs.Metric, rows: Any, pairs: np.ndarray) -> np.ndarray:
-    """Return the score of each pair of weighted rows from their features alone."""
+def own_scores(metric: fs.Metric, rows: Any, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the score of each pair of weighted rows from their features alone, and what a score was divided by."""
     ends = rows[pairs[:, 0]], rows[pairs[:, 1]]
     if metric.score == "distance":
-        return -metric.paired_distances(*ends)
-    lengths = np.sqrt(metric.sqnorms(ends[0]) * metric.sqnorms(ends[1]))
-    return metric.paired_products(*ends) / np.maximum(lengths, 1e-12)
+        return -metric.paired_distances(*ends), np.ones(len(pairs))
+    lengths = np.maximum(np.sqrt(metric.sqnorms(ends[0]) * metric.sqnorms(ends[1])), 1e-12)
+    return metric.paired_products(*ends) / lengths, 2.0 * lengths
 
 
 def deal(seed: int) -> tuple[fs.Network, Any, np.ndarray, np.ndarray]:

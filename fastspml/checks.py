@@ -55,6 +55,12 @@ def check_not_negative(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a number from 0, got {quoted(value)}.")
 
 
+def check_finite_number(name: str, value: Any) -> None:
+    """Refuse what is not a finite number."""
+    if not is_number(value) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {quoted(value)}.")
+
+
 def float_array(values: Any, what: str) -> np.ndarray:
     """Return values as an array of float64; refuse what is not numbers."""
     import numpy as np

@@ -566,16 +566,21 @@ def nearest(M, X, y, k, exclude=None, score="distance"):
     return indices, -values if score == "similarity" else values
 
 
-def average_neighbours(scores, A, weight):
-    """Return (s + weight b) / (1 + weight) of scores (n,), smaller is better; b is the best score that links to it.
+def rank_with_links(scores, A, neighbour_weight, degree_weight=0.0, unlinked_bonus=0.0):
+    """Return what candidates are ranked by, from scores (n,); smaller is better.
 
-    A : 0/1, shape (n, n), the known links; a row that none links to keeps its score.
+    A : 0/1, shape (n, n), the known links. Of m > 0 nodes that link to a candidate of score s, the best has the score
+    b: (s + w b) / (1 + w) - degree_weight ln(1 + m). If none does: s - unlinked_bonus.
     """
-    averaged = []
+    ranked = []
     for c in range(len(scores)):
         linking = [float(scores[i]) for i in range(len(A)) if A[i, c] != 0]
-        averaged.append((scores[c] + weight * min(linking)) / (1 + weight) if linking else scores[c])
-    return np.array(averaged, dtype=float)
+        if linking:
+            average = (scores[c] + neighbour_weight * min(linking)) / (1 + neighbour_weight)
+            ranked.append(average - degree_weight * np.log(1 + len(linking)))
+        else:
+            ranked.append(scores[c] - unlinked_bonus)
+    return np.array(ranked, dtype=float)
 
 
 def connect(M, X, k, score="distance"):

@@ -90,6 +90,12 @@ def test_neighbours_of_the_end_that_was_seen_count(network):
     own, best = scores_of(pairs), scores_of([[3, other] for other in around]).max()
     expected = [(own[0] + 0.5 * best) / 1.5, (own[0] + 0.5 * best) / 1.5, own[2], own[3]]
     np.testing.assert_allclose(anchors.pair_scores(metric, network.features, pairs, training), expected)
+    offsets = {"degree_weight": 0.3, "unlinked_bonus": 0.7}
+    metric = fs.Metric.identity(60, score="similarity", neighbour_weight=0.5, **offsets)
+    lengths = np.sqrt(network.features.power(2).sum(axis=1))
+    added = [0.3 * np.log(1 + len(around))] * 2 + [0.7] * 2
+    expected += added / (2 * lengths[pairs[:, 0]] * lengths[pairs[:, 1]])  # as 2 x'y is divided
+    np.testing.assert_allclose(anchors.pair_scores(metric, network.features, pairs, training), expected)
 
 
 def test_the_most_suggested_node_is_counted(network):
@@ -108,8 +114,8 @@ def test_a_data_set_is_measured_and_shown(network):
     second = network.replace(name="second")
     records = [r | {"data": "two"} for r in accuracy.measure([network, second], 0, has_alone=True, grid=grid)]
     methods = [record["method"] for record in records]
-    assert methods[:5] == ["popularity", "cosine", "selected", "diagonal", "factored"]
-    assert methods[5:] == ["selected, each task alone", "diagonal, each task alone"]
+    assert methods[:6] == ["popularity", "cosine", "selected", "with popularity", "diagonal", "factored"]
+    assert methods[6:] == ["selected, each task alone", "diagonal, each task alone"]
     for record in records:
         tasks = record["quality"]["tasks"]
         assert list(tasks) == ["task 0", "second"]

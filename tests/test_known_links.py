@@ -1,4 +1,4 @@
-"""Rankings that use known links: a candidate's score is averaged with that of its best neighbour."""
+"""Rankings that use known links: a candidate's best neighbour, its degree, and the bonus of one without links."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from fastspml.splits import split_at
 from tests import naive
 
 WEIGHT = 0.75
+WEIGHTS = {"neighbour_weight": WEIGHT, "degree_weight": 1.5, "unlinked_bonus": 2.5}
 
 
 def metrics():
     rng = np.random.default_rng(1)
     matrix = rng.normal(size=(12, 12))
     for score in ("distance", "similarity"):
-        options = {"score": score, "neighbour_weight": WEIGHT}
+        options = {"score": score, **WEIGHTS}
         yield fs.Metric.diagonal(rng.uniform(0, 2, 12), **options)
         yield fs.Metric.full(matrix @ matrix.T, **options)
         yield fs.Metric.factored(rng.uniform(0, 2, 12), rng.normal(size=(12, 3)), **options)
@@ -49,7 +50,7 @@ def expected_scores(metric, network, queries, known):
     rows = []
     for query in queries:
         own = np.array([-naive.rank_score(M, query, x, metric.score) for x in X])
-        rows.append(-naive.average_neighbours(own, known, WEIGHT))
+        rows.append(-naive.rank_with_links(own, known, **metric.link_weights))
     return np.array(rows)
 
 
@@ -118,7 +119,7 @@ class TestRankings:
         index.save(tmp_path / "index.h5")
         for mapped in (True, False):
             read = fs.LinkIndex.load(tmp_path / "index.h5", mapped=mapped)
-            assert read.metric.neighbour_weight == WEIGHT
+            assert read.metric.link_weights == WEIGHTS
             for found, expected in zip(read.query(network, 30), index.query(network, 30), strict=True):
                 np.testing.assert_array_equal(found, expected)
 
@@ -231,30 +232,54 @@ def test_links_are_kept_without_and_within_nodes(network):
     np.testing.assert_array_equal(known.subset(nodes).links.toarray(), network.subset(nodes).adjacency.toarray())
 
 
-def test_metrics_keep_the_weight(network):
-    metric = fs.Metric.identity(12, neighbour_weight=0.5)
-    assert metric.context["neighbour_weight"] == 0.5
-    assert "neighbour_weight=0.5" in repr(metric)
-    assert (metric + metric).neighbour_weight == metric.project().neighbour_weight == 0.5
-    with pytest.raises(ValueError, match="distance with neighbour_weight=0.5 and one that ranks by distance cannot"):
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_metrics_keep_every_weight(name):
+    metric = fs.Metric.identity(12, **{name: 0.5})
+    assert metric.uses_links
+    assert metric.context[name] == 0.5
+    assert f"{name}=0.5" in repr(metric)
+    assert (metric + metric).link_weights == metric.project().link_weights == metric.link_weights
+    with pytest.raises(ValueError, match=f"distance with {name}=0.5 and one that ranks by distance cannot"):
         metric + fs.Metric.identity(12)
+    assert not fs.Metric.identity(12).uses_links
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_every_weight_alone_is_used_and_stored(network, name, tmp_path):
+    metric = fs.Metric.identity(12, **{name: 3.0})
+    expected = expected_scores(metric, network, network.features[[4]].toarray(), network.adjacency.toarray())
+    fs.LinkIndex(metric, network).save(tmp_path / "index.h5")
+    for index in (fs.LinkIndex(metric, network), fs.LinkIndex.load(tmp_path / "index.h5")):
+        values = index.query(network.features[4], k=30)[1]
+        np.testing.assert_allclose(values, np.sort(-expected, axis=1), rtol=1e-9, atol=1e-9)
+    assert (fs.predict_links(metric, network, ["n4"]).through is None) == (name != "neighbour_weight")
 
 
 @pytest.mark.parametrize("weight", [-0.5, np.inf, np.nan, "1", None])
-def test_a_weight_is_a_number_from_0(weight):
+def test_a_neighbour_weight_is_a_number_from_0(weight):
     with pytest.raises(ValueError, match="neighbour_weight must be a number from 0"):
         fs.Metric.identity(3, neighbour_weight=weight)
     with pytest.raises(ValueError, match="neighbour_weight must be a number from 0"):
         fs.SPML(neighbour_weight=weight).check_params()
 
 
-def test_models_rank_with_it_and_keep_it(network, tmp_path):
-    model = fs.SPML(n_iters=50, neighbour_weight=2.0).fit(network)
-    assert model.metric_.neighbour_weight == 2.0
+@pytest.mark.parametrize("weight", [np.inf, -np.inf, np.nan, "1", None])
+@pytest.mark.parametrize("name", ["degree_weight", "unlinked_bonus"])
+def test_other_weights_are_finite_numbers(name, weight):
+    with pytest.raises(ValueError, match=f"{name} must be a finite number"):
+        fs.Metric.identity(3, **{name: weight})
+    with pytest.raises(ValueError, match=f"{name} must be a finite number"):
+        fs.SPML(**{name: weight}).check_params()
+    assert fs.Metric.identity(3, **{name: -1}).link_weights[name] == -1.0
+
+
+def test_models_rank_with_them_and_keep_them(network, tmp_path):
+    model = fs.SPML(n_iters=50, **WEIGHTS).fit(network)
+    assert model.metric_.link_weights == WEIGHTS
     path = tmp_path / "model.h5"
     fs.save_model(path, model)
     read = fs.load_model(path)
-    assert read.neighbour_weight == read.metric_.neighbour_weight == 2.0
+    assert {name: read.get_params()[name] for name in WEIGHTS} == read.metric_.link_weights == WEIGHTS
     plain = fs.SPML(n_iters=50).fit(network)
     assert model.state_.totals.tobytes() == plain.state_.totals.tobytes()
     assert not np.array_equal(fs.link_auc(model, network, [1, 2, 3]), fs.link_auc(plain, network, [1, 2, 3]))
@@ -277,8 +302,10 @@ def test_calibration_uses_no_link_of_held_out_nodes(network, monkeypatch):
 def test_a_mapped_network_is_refused_with_a_sentence(network, tmp_path):
     fs.write_networks(tmp_path / "n.h5", network)
     mapped = fs.read_networks(tmp_path / "n.h5", mapped=True)[0]
-    with pytest.raises(ValueError, match="a mapped network cannot be ranked with a neighbour_weight"):
-        fs.link_quality(fs.Metric.identity(12, neighbour_weight=1.0), mapped, [0, 1])
+    with pytest.raises(
+        ValueError, match="mapped network cannot be ranked with known links; set degree_weight to 0, or"
+    ):
+        fs.link_quality(fs.Metric.identity(12, degree_weight=1.0), mapped, [0, 1])
 
 
 @pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])

@@ -24,6 +24,7 @@ STYLES = {
     "PECOS": ("#5f8f5f", "D"),
     "fastspml": ("#1f4e8c", "*"),
     "fastspml, select": ("#1f4e8c", "P"),
+    "fastspml, popularity": ("#1f4e8c", "p"),
     "MiniLM, faiss": ("#8c2f5f", "h"),
     "fastspml, words and MiniLM": ("#1f4e8c", "X"),
 }

@@ -23,7 +23,7 @@ class Fastspml(TunedRival):
 
 
 class MetricScores:
-    """Scores by the metrics of a fitted model, and by known links if it has a neighbour_weight."""
+    """Scores by the metrics of a fitted model, and by known links if it has link weights."""
 
     def __init__(self, model: fs.SPML | fs.MTSPML, training: Sequence[fs.Network] = ()) -> None:
         self.model, self.training = model, {network.name: network for network in training}

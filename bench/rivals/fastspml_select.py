@@ -10,12 +10,11 @@ from bench.rivals.fastspml_default import MetricScores
 from bench.rivals.rival import Clock, Rival
 from fastspml.selection import SelectionWarning, recommended_grid
 from fastspml.selection.grids import all_settings
-from fastspml.selection.refinements import NEIGHBOUR_WEIGHTS, by_ensemble
+from fastspml.selection.refinements import by_ensemble
 
 # Fits of all iterations that a setting costs per fold in a search by successive halving, evaluations included.
 COST, FEW_FOLDS, ALL_FOLDS = 0.3, 3, 5
-ENSEMBLE_COST = 2  # fits that the fit of an ensemble costs
-WEIGHTS = [0.0, *NEIGHBOUR_WEIGHTS]
+ENSEMBLE_COST, LINKS_COST = 2, 2  # fits that the fit of an ensemble, and learning what known links do, cost
 
 
 class FastspmlSelect(Rival):
@@ -23,6 +22,7 @@ class FastspmlSelect(Rival):
 
     name = "fastspml, select"
     uses = "words, links"
+    known_links = "neighbours"
 
     def fit(self, networks: list[fs.Network], seconds: float) -> FastspmlSelect:
         """Time one fit, then search with what is left."""
@@ -30,14 +30,15 @@ class FastspmlSelect(Rival):
         estimator.fit(networks)
         fit_s, grid = clock.used, recommended_grid(estimator, networks)
         n_settings = len(all_settings(estimator, grid, None, 0))
-        ensemble_fits, plain_fits = ENSEMBLE_COST + FEW_FOLDS * (1 + ENSEMBLE_COST), 1 + FEW_FOLDS
+        ensemble_fits = ENSEMBLE_COST + FEW_FOLDS * (1 + ENSEMBLE_COST * (1 + LINKS_COST))
+        plain_fits = 1 + FEW_FOLDS * (1 + LINKS_COST)
         # What is kept for the refinements of the best setting and the last fit, at most half of the budget.
         last_fits = ensemble_fits if 2 * ensemble_fits * fit_s <= clock.left else plain_fits
         n_fits = (clock.left - last_fits * fit_s) / (COST * fit_s)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SelectionWarning)
             if n_fits >= ALL_FOLDS * n_settings:
-                selection = fs.select(estimator, networks, n_folds=ALL_FOLDS, n_threads=1)
+                selection = fs.select(estimator, networks, n_folds=ALL_FOLDS, known_links=self.known_links, n_threads=1)
             else:
                 n_settings = max(1, int(n_fits / FEW_FOLDS))
                 best: dict[str, Any] = {"n_iters": estimator.n_iters}
@@ -51,8 +52,9 @@ class FastspmlSelect(Rival):
                     refined.append(
                         {name: [value] for name, value in ensemble.items()} | {"n_iters": ensemble["n_iters"]}
                     )
-                refined = [grid | {"neighbour_weight": WEIGHTS} for grid in refined]
-                selection = fs.select(estimator, networks, refined, FEW_FOLDS, n_threads=1)
+                selection = fs.select(
+                    estimator, networks, refined, FEW_FOLDS, known_links=self.known_links, n_threads=1
+                )
         self.setting, self.n_tried = selection.best_params_, n_settings
         self.scorer = MetricScores(selection.best_estimator_, networks)
         return self

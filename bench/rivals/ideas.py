@@ -175,8 +175,10 @@ def page(results: dict[str, dict[str, dict[str, list[float]]]]) -> str:
 
 Made by `python -m bench.rivals.ideas`: {N_FOLDS}-fold cross-validation over the training nodes of the first split of
 `bench.rivals`; a parameter of an idea is chosen on the other folds. In brackets the difference from fastspml's
-defaults; for the prototype, whose negatives are the hardest of several drawn, from the same with uniform ones. None of
-this is in the library.
+defaults; for the prototype, whose negatives are the hardest of several drawn, from the same with uniform ones. The
+library uses the best neighbour and the degree, with weights that are learned together with a bonus for candidates
+without known links (`fastspml.selection.link_weights`): without the bonus, which no idea below has, the degree ranks
+unseen candidates too low. Hard negatives and the others are not in the library.
 
 {chr(10).join(parts)}"""
 

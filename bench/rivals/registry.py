@@ -22,6 +22,7 @@ FILES = (
     "pecos_linear",
     "fastspml_default",
     "fastspml_select",
+    "fastspml_popularity",
     "minilm",
     "fastspml_minilm",
 )

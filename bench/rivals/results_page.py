@@ -13,7 +13,7 @@ from bench.rivals.child import MEASURES
 from bench.rivals.registry import RIVALS, n_lines, rival_class
 
 Record = dict[str, Any]
-OURS = ("fastspml", "fastspml, select")
+OURS = ("fastspml", "fastspml, select", "fastspml, popularity")
 WITH_TEXTS = "fastspml, words and MiniLM"
 COMPARED = ("auc", "recall")
 
@@ -90,7 +90,7 @@ def reason(ours: Sequence[Record], theirs: Sequence[Record], uses: str, measure:
 
 
 def comparison(records: Sequence[Record], data: str) -> list[str]:
-    """Return sentences on where fastspml's two forms without texts are ahead of all, and where not."""
+    """Return sentences on where fastspml's forms without texts are ahead of all, and where not."""
     lines = []
     for name in OURS:
         ours = of(records, data, name)

@@ -126,7 +126,7 @@ def _links(
     from fastspml.ranking.prediction import predict_links
 
     network, new = (n.replace(nodes=n.nodes.astype(str), named_nodes=are_same) for n in (network, new))
-    if are_same and metric.neighbour_weight:
+    if are_same and metric.uses_links:
         network = without_links_of(network, np.flatnonzero(np.isin(network.nodes, new.nodes)))
     table = predict_links(
         metric, network, new, options.k, exclude_known=False, reasons=options.reasons, calibration=calibration

@@ -42,6 +42,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="auc, average_precision, mrr, hits@K, recall@K, ndcg@K, or a mean of several joined by + "
         "(default: %(default)s)",
     )
+    parser.add_argument(
+        "--known-links",
+        choices=("neighbours", "popularity", "never"),  # as of `select`
+        help="how the ranking may use the known links of candidates; popularity also counts them, which often finds "
+        "more links but suggests the same nodes more often (default: neighbours; never with --grid)",
+    )
     parser.add_argument("--random", type=int, metavar="N", help="try only N combinations, drawn at random")
     parser.add_argument(
         "--one-standard-error",
@@ -79,6 +85,7 @@ def run(options: argparse.Namespace) -> None:
                 n_folds=options.folds,
                 scoring=options.scoring,
                 n_random=options.random,
+                known_links=options.known_links,
                 one_standard_error=options.one_standard_error,
                 seed=options.seed_of_folds,
                 n_threads=options.threads,

@@ -19,7 +19,7 @@ from fastspml.io.elements import (
 )
 from fastspml.io.reading import Reader
 from fastspml.io.writing import Writer
-from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric
+from fastspml.metric import LINK_WEIGHTS, DiagonalMetric, FactoredMetric, FullMetric, Metric
 
 
 def write_metric(file: Writer, parent: Any, name: str, metric: Metric) -> None:
@@ -36,8 +36,9 @@ def write_metric(file: Writer, parent: Any, name: str, metric: Metric) -> None:
     else:
         file.array(group, "weights", metric.diagonal_entries)
     file.text(group, "score", metric.score)
-    if metric.neighbour_weight:
-        file.array(group, "neighbour_weight", metric.neighbour_weight)
+    for weight, value in metric.link_weights.items():
+        if value:
+            file.array(group, weight, value)
     file.array(group, "takes_counts", bool(metric.takes_counts))
     if metric.vocabulary is not None:
         file.shared(group, "vocabulary", metric.vocabulary, Writer.labels)
@@ -48,14 +49,14 @@ def write_metric(file: Writer, parent: Any, name: str, metric: Metric) -> None:
 def read_metric(file: Reader, parent: Any, name: str) -> Metric:
     """Read a metric of `write_metric`; refuse one whose parts do not fit together."""
     group = file.group(parent, name)
-    has_weight = file.find(group, "neighbour_weight") is not None
+    link_weights = [weight for weight in LINK_WEIGHTS if file.find(group, weight) is not None]  # the others are 0
     context = {
         "vocabulary": read_if_there(file, group, "vocabulary", Reader.labels),
         "weighting": read_if_there(file, group, "weighting", read_weighting),
         "takes_counts": file.number(group, "takes_counts", kinds="b"),
-        # Files of earlier versions have neither.
+        # Files of earlier versions have no score.
         "score": file.text(group, "score") if file.find(group, "score") is not None else "distance",
-        "neighbour_weight": file.number(group, "neighbour_weight", kinds="f") if has_weight else 0.0,
+        **{weight: file.number(group, weight, kinds="f") for weight in link_weights},
     }
     if file.find(group, "factors") is not None:
         with file.checking(name):

@@ -84,21 +84,22 @@ def subtract_embeddings(doubled, by_factor, scores):
 
 
 @kernel
-def average_neighbours(scores, linking, weight, averaged):
-    """Fill averaged (queries, n) with (s + weight b) / (1 + weight), in place; s is the score of a node.
+def rank_with_links(scores, linking, weight, offsets, ranked):
+    """Fill ranked (queries, n) with (s + weight b) / (1 + weight) + offset, in place; s is the score of a node.
 
-    b is the smallest score among the nodes that link to it, row by row in `linking`. A node that none links to keeps s.
+    b is the smallest score among the nodes that link to it, row by row in `linking`. A node that none links to has
+    s + offset. offsets (n,)
     """
     for query in range(np.uint64(scores.shape[0])):
-        row, filled = scores[query], averaged[query]
+        row, filled = scores[query], ranked[query]
         for node in range(np.uint64(len(row))):
             start, end = linking.indptr[node], linking.indptr[node + ONE]
-            filled[node] = row[node]
+            filled[node] = row[node] + offsets[node]
             if start < end:
                 best = row[linking.indices[start]]
                 for p in range(start + ONE, end):
                     best = min(best, row[linking.indices[p]])
-                filled[node] = (row[node] + weight * best) / (1.0 + weight)
+                filled[node] = (row[node] + weight * best) / (1.0 + weight) + offsets[node]
 
 
 @allocating_kernel

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import check_integer, check_not_negative, float_array, quoted
+from fastspml.checks import check_finite_number, check_integer, check_not_negative, float_array, quoted
 from fastspml.metric.explanations import Explained, difference_of
 from fastspml.network import Network
 from fastspml.sparse.csr import canonical_rows
@@ -25,6 +25,9 @@ CANCELLATION = 1e-5
 
 # Rows that are multiplied with a full metric at once; bounds the memory of the dense product.
 BLOCK_ROWS = 1024
+
+
+LINK_WEIGHTS = ("neighbour_weight", "degree_weight", "unlinked_bonus")  # how known links change a ranking
 
 
 class Metric(Explained):
@@ -50,9 +53,11 @@ class Metric(Explained):
     score : {"distance", "similarity"}
         What ranks the candidates c of a query x: the distance d(x, c), smallest first, or the similarity 2 x'Mc,
         largest first. The similarity is minus the distance without x'Mx and c'Mc.
-    neighbour_weight : float
-        If w > 0 and links are known, candidates are ranked by (s + w b) / (1 + w), where s is the distance or
-        similarity of the candidate and b is the best one of the nodes that are known to link to it.
+    neighbour_weight, degree_weight, unlinked_bonus : float
+        How known links change the ranking (`fastspml.ranking.known_links`). A candidate that no node is known to link
+        to is ranked by s + `unlinked_bonus`, where s is its similarity, or minus its distance. One that m nodes link to
+        is ranked by (s + w b) / (1 + w) + `degree_weight` ln(1 + m), where w is the `neighbour_weight` and b is the
+        best score of these m nodes. All three are 0 by default.
 
     Examples
     --------
@@ -75,19 +80,23 @@ class Metric(Explained):
         takes_counts: bool = False,
         score: str = "distance",
         neighbour_weight: float = 0.0,
+        degree_weight: float = 0.0,
+        unlinked_bonus: float = 0.0,
     ) -> None:
         if vocabulary is not None and len(vocabulary) != n_features:
             raise ValueError(f"vocabulary names {len(vocabulary)} features, but the metric has {n_features}.")
         if takes_counts and weighting is None:
             raise ValueError("a metric that takes counts needs the weighting to apply to them.")
         check_score(score)
-        check_not_negative("neighbour_weight", neighbour_weight)
+        check_link_weights(neighbour_weight, degree_weight, unlinked_bonus)
         self.n_features = n_features
         self.vocabulary = None if vocabulary is None else np.asarray(vocabulary)
         self.weighting = weighting
         self.takes_counts = takes_counts
         self.score = score
         self.neighbour_weight = float(neighbour_weight)
+        self.degree_weight = float(degree_weight)
+        self.unlinked_bonus = float(unlinked_bonus)
 
     # ---- constructors ----
 
@@ -99,7 +108,7 @@ class Metric(Explained):
         ----------
         weights : array-like, shape (n_features,)
         **context
-            vocabulary, weighting, takes_counts, score and neighbour_weight; see `Metric`.
+            vocabulary, weighting, takes_counts, score and what uses known links; see `Metric`.
 
         Examples
         --------
@@ -119,7 +128,7 @@ class Metric(Explained):
         ----------
         matrix : array-like, shape (n_features, n_features)
         **context
-            vocabulary, weighting, takes_counts, score and neighbour_weight; see `Metric`.
+            vocabulary, weighting, takes_counts, score and what uses known links; see `Metric`.
 
         Examples
         --------
@@ -147,7 +156,7 @@ class Metric(Explained):
         factors : array-like, shape (n_features, rank)
             float32 or float64; not copied if it has one of these types and contiguous rows.
         **context
-            vocabulary, weighting, takes_counts, score and neighbour_weight; see `Metric`.
+            vocabulary, weighting, takes_counts, score and what uses known links; see `Metric`.
 
         Examples
         --------
@@ -181,8 +190,18 @@ class Metric(Explained):
             "weighting": self.weighting,
             "takes_counts": self.takes_counts,
             "score": self.score,
-            "neighbour_weight": self.neighbour_weight,
+            **self.link_weights,
         }
+
+    @property
+    def link_weights(self) -> dict[str, float]:
+        """The parameters that tell how known links change the ranking, by name."""
+        return {name: getattr(self, name) for name in LINK_WEIGHTS}
+
+    @property
+    def uses_links(self) -> bool:
+        """Whether known links change the ranking."""
+        return any(self.link_weights.values())
 
     @property
     def rank(self) -> int:
@@ -374,12 +393,19 @@ class Metric(Explained):
             raise ValueError(f"metrics over {self.n_features} and {other.n_features} features cannot be added.")
         if (self.takes_counts, self.weighting) != (other.takes_counts, other.weighting):
             raise ValueError("metrics with different weightings cannot be added; fit both with the same one.")
-        if (self.score, self.neighbour_weight) != (other.score, other.neighbour_weight):
+        if _ranking(self) != _ranking(other):
             raise ValueError(
                 f"a metric that ranks by {_ranking(self)} and one that ranks by {_ranking(other)} cannot be added; "
-                "create both with the same score and neighbour_weight."
+                "create both with the same score and link weights."
             )
         return self._plus(other)
+
+
+def check_link_weights(neighbour_weight: float, degree_weight: float, unlinked_bonus: float) -> None:
+    """Refuse weights of known links that are out of range."""
+    check_not_negative("neighbour_weight", neighbour_weight)
+    check_finite_number("degree_weight", degree_weight)
+    check_finite_number("unlinked_bonus", unlinked_bonus)
 
 
 def check_score(score: str) -> None:
@@ -391,11 +417,13 @@ def check_score(score: str) -> None:
 def score_suffix(metric: Metric) -> str:
     """Return the part of a repr that tells how candidates are ranked; empty for the default, distance."""
     score = ", score='similarity'" if metric.ranks_by_similarity else ""
-    return score + (f", neighbour_weight={metric.neighbour_weight:g}" if metric.neighbour_weight else "")
+    return score + "".join(f", {name}={value:g}" for name, value in metric.link_weights.items() if value)
 
 
 def _ranking(metric: Metric) -> str:
-    return metric.score + (f" with neighbour_weight={metric.neighbour_weight:g}" if metric.neighbour_weight else "")
+    """Return what a metric ranks by, in words."""
+    weights = ", ".join(f"{name}={value!r}" for name, value in metric.link_weights.items() if value)
+    return metric.score + (f" with {weights}" if weights else "")
 
 
 def _described(weighting: Weighting | None) -> str:

@@ -111,7 +111,7 @@ def suggested(
     if isinstance(scorer, Metric) or hasattr(scorer, "metric_for"):
         metric = metric_of(scorer, network)
         rows, itself = take_rows(metric.rows(network), nodes), [[node] for node in nodes.tolist()]
-        if metric.neighbour_weight:
+        if metric.uses_links:
             network = without_links_of(network, nodes)
         return LinkIndex(metric, network).search(rows, k, is_candidate, itself, n_threads)[0]
     if isinstance(scorer, type) or not hasattr(scorer, "scores"):

@@ -38,7 +38,7 @@ class LinkIndex:
     ----------
     model : Metric, or a fitted model
     network : Network
-        Nodes that can be found. Its links are used if the metric has a `neighbour_weight`; added nodes have none.
+        Nodes that can be found. Its links are used if the metric has link weights; added nodes have none.
     task : str or int, optional
         Task of the model whose metric is used; by default the one that has the name of the network.
 
@@ -66,7 +66,7 @@ class LinkIndex:
     def __init__(self, model: Metric | Any, network: Network, task: str | int | None = None) -> None:
         check_network(network, "LinkIndex")
         self.metric = metric_of(model, network if task is None else task, "LinkIndex")
-        known = KnownLinks(network.adjacency) if self.metric.neighbour_weight else None
+        known = KnownLinks(network.adjacency) if self.metric.uses_links else None
         names = NodeNames(
             network.nodes if network.has_node_names else np.arange(network.n_nodes), network.has_node_names
         )
@@ -198,7 +198,7 @@ class LinkIndex:
         rows = self.metric.rows(nodes_or_rows, "rows")
         if isinstance(nodes_or_rows, Network) and nodes is None and nodes_or_rows.has_node_names:
             nodes = nodes_or_rows.nodes
-        known = KnownLinks.none(rows.shape[0]) if self.metric.neighbour_weight else None
+        known = KnownLinks.none(rows.shape[0]) if self.metric.uses_links else None
         added = Segments.of(NodeScores(self.metric, rows, known=known))
         with self._lock:
             segments, names = self._state

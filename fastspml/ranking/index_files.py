@@ -3,7 +3,7 @@
 metric        see `io.metric_files`
 X             weighted features of the nodes, CSR
 by_feature    the transpose of X, CSR: the inverted index; left out under a full metric
-links         known links; left out unless the metric has a neighbour_weight
+links         known links; left out unless the metric uses them
 obs           names of the nodes; left out if they have none
 """
 
@@ -64,7 +64,7 @@ def read_index(path: str | os.PathLike[str], mapped: bool, verify: bool | None) 
         if names is not None and len(names) != rows.shape[0]:
             file.refuse(f"obs of {file.name} names {len(names)} of {rows.shape[0]} nodes; one name each is needed.")
         known = None
-        if metric.neighbour_weight:
+        if metric.uses_links:
             links = read_links(file, file.root, "links")
             if links.shape[0] != rows.shape[0]:
                 file.refuse(f"links of {file.name} are among {links.shape[0]} of {rows.shape[0]} nodes; it is damaged.")

@@ -1,7 +1,9 @@
-"""Known links in a ranking: a candidate's score is averaged with that of its best known neighbour.
+"""Known links in a ranking: the neighbours of a candidate, and their number, change its score.
 
 Nodes that are similar to a query often link to the same nodes as the query will. So a candidate gains if one of the
-nodes that are known to link to it is similar to the query, even where it is not similar itself.
+nodes that are known to link to it is similar to the query, even where it is not similar itself. A candidate that many
+nodes link to is likely to be linked to again. Nothing of this is known of a new candidate, which would therefore be
+ranked too low: it gets a bonus instead.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from scipy import sparse
 from fastspml.kernels import scoring
 from fastspml.network import Network
 from fastspml.sparse.csr import KernelCsr, as_kernel_csr, csr_from_parts, freeze_csr
+
+TERMS = ("score", "neighbour", "unlinked", "degree")  # what a ranking with known links is made of
 
 
 def without_links_of(network: Network, nodes: np.ndarray) -> Network:
@@ -34,15 +38,33 @@ class KnownLinks:
         """The nodes that link to each node."""
         return as_kernel_csr(freeze_csr(self.links.T.tocsr()))
 
-    def averaged(self, scores: np.ndarray, weight: float) -> np.ndarray:
-        """Return (s + weight * best) / (1 + weight) of every score s, smallest first, shape (n_queries, n_nodes).
+    @cached_property
+    def degrees(self) -> np.ndarray:
+        """The number of nodes that link to each node, shape (n_nodes,)."""
+        return np.diff(self._linking.indptr.astype(np.int64))
 
-        `best` is the smallest score of a node that links to the candidate. A candidate that no node links to keeps its
-        score.
+    def rescored(
+        self, scores: np.ndarray, neighbour_weight: float, degree_weight: float = 0.0, unlinked_bonus: float = 0.0
+    ) -> np.ndarray:
+        """Return what candidates are ranked by instead of their scores, smallest first, shape (n_queries, n_nodes).
+
+        (s + neighbour_weight * best) / (1 + neighbour_weight) - degree_weight * ln(1 + degree), where `best` is the
+        smallest score of the nodes that link to the candidate; s - unlinked_bonus for one that no node links to.
         """
-        averaged = np.empty_like(scores)
-        scoring.average_neighbours(scores, self._linking, weight, averaged)
-        return averaged
+        offsets = np.where(self.degrees > 0, -degree_weight * np.log1p(self.degrees), -unlinked_bonus)
+        rescored = np.empty_like(scores)
+        scoring.rank_with_links(scores, self._linking, neighbour_weight, offsets, rescored)
+        return rescored
+
+    def terms(self, scores: np.ndarray) -> np.ndarray:
+        """Return the TERMS of candidates, larger for likelier, from scores; shape (n_queries, n_nodes, 4).
+
+        The score, by how much that of the best neighbour is better, whether no node links to the candidate, and
+        ln(1 + degree).
+        """
+        gains = 2.0 * (scores - self.rescored(scores, neighbour_weight=1.0))
+        is_unlinked, popularity = self.degrees == 0, np.log1p(self.degrees)
+        return np.stack(np.broadcast_arrays(-scores, gains, is_unlinked, popularity), axis=-1)
 
     def without(self, nodes: np.ndarray) -> KnownLinks:
         """Return the links among all nodes but these; positions stay the same."""

@@ -176,17 +176,28 @@ class HiddenLinks:
         return replace(quality, is_blank=is_blank, to_seen=to_seen, to_unseen=to_unseen)
 
     def _rank_by_metric(self, metric: Metric, is_candidate: np.ndarray, k: int, n_threads: int) -> np.ndarray:
-        network, scores = self.network, self._scores
+        network = self.network
         if network.is_mapped:
             refuse_links(metric)
             return mapped_ranking.link_quality(metric, network, self.nodes, is_candidate, k, n_threads)
+        return self._node_scores(metric).link_quality(self.nodes, network.adjacency, is_candidate, k, n_threads)
+
+    def _node_scores(self, metric: Metric) -> NodeScores:
+        """Return the scores of all nodes under a metric, with the links that a ranking may use."""
+        scores = self._scores
         if scores is None or not scores.fits(metric):
-            known = KnownLinks(network.adjacency).without(np.flatnonzero(~self._is_known))
-            scores = NodeScores(metric, network, known=known)
+            known = KnownLinks(self.network.adjacency).without(np.flatnonzero(~self._is_known))
+            scores = NodeScores(metric, self.network, known=known)
         elif scores.metric is not metric:  # the inverted index does not depend on the metric, so it is built once
             scores = scores.under(metric)
         self._scores = scores
-        return scores.link_quality(self.nodes, network.adjacency, is_candidate, k, n_threads)
+        return scores
+
+    def link_terms(self, metric: Metric, nodes: np.ndarray) -> np.ndarray:
+        """Return what a ranking can be made of, see `KnownLinks.terms`; shape (len(nodes), n_nodes, 4)."""
+        scores = self._node_scores(metric)
+        known = scores.known or KnownLinks.none(self.network.n_nodes)
+        return known.terms(scores.own_scores(scores.rows[nodes]))
 
     def _rank_by_scores(self, scorer: Scorer, is_candidate: np.ndarray, k: int) -> np.ndarray:
         """Return the measures of a scorer without a metric, block by block."""
@@ -200,10 +211,11 @@ class HiddenLinks:
 
 
 def refuse_links(metric: Metric) -> None:
-    """Refuse to rank a mapped network by neighbours, which needs the scores of all nodes at a time."""
-    if metric.neighbour_weight:
+    """Refuse to rank a mapped network with known links, which needs the scores of all nodes at a time."""
+    if metric.uses_links:
+        weights = ", ".join(name for name, value in metric.link_weights.items() if value)
         raise ValueError(
-            "a mapped network cannot be ranked with a neighbour_weight; set it to 0, or read the network into memory."
+            f"a mapped network cannot be ranked with known links; set {weights} to 0, or read the network into memory."
         )
 
 
@@ -277,8 +289,8 @@ def link_quality(
     network : Network
         Features of all nodes, hidden ones included, and the true links.
     nodes : positions or mask
-        Nodes whose links are predicted. The links of node i are row i of the adjacency. A metric with a
-        `neighbour_weight` uses the links among all other nodes, or among `seen`; never a link of one of the nodes.
+        Nodes whose links are predicted. The links of node i are row i of the adjacency. A metric that uses known links
+        takes those among all other nodes, or among `seen`; never a link of one of the nodes.
     candidates : positions or mask, optional
         Nodes that may be linked to; all by default. A node is never its own candidate.
     k : int, default 10

@@ -50,7 +50,7 @@ class NodeScores:
     that a query reads only the nodes that share a feature with it. A factored metric also needs the embeddings of all
     nodes. The bits of a score do not depend on the other queries, nor on the other nodes.
 
-    If the metric has a `neighbour_weight` and links are known, scores are averaged with those of neighbours.
+    If links are known and the metric uses them, they change the scores; see `KnownLinks.rescored`.
 
     Rankings use rounded scores (`ranked_scores`, `nearest`, `link_quality`): exact scores that are equal can differ in
     their last bits, because the features that they are summed over differ. See `tie_shift`.
@@ -94,7 +94,7 @@ class NodeScores:
     @property
     def uses_links(self) -> bool:
         """Whether scores depend on known links."""
-        return self.known is not None and self.metric.neighbour_weight > 0.0
+        return self.known is not None and self.metric.uses_links
 
     @property
     def n_nodes(self) -> int:
@@ -113,12 +113,12 @@ class NodeScores:
 
     def scores(self, queries: sparse.csr_array) -> np.ndarray:
         """Return the scores of all nodes for weighted query rows, not rounded, shape (n_queries, n_nodes)."""
-        scores = self._own_scores(queries)
-        if self.known is None or not self.metric.neighbour_weight:
+        scores = self.own_scores(queries)
+        if self.known is None or not self.metric.uses_links:
             return scores
-        return self.known.averaged(scores, self.metric.neighbour_weight)
+        return self.known.rescored(scores, **self.metric.link_weights)
 
-    def _own_scores(self, queries: sparse.csr_array) -> np.ndarray:
+    def own_scores(self, queries: sparse.csr_array) -> np.ndarray:
         """Return `scores` from the nodes' features alone."""
         if self.metric.form == "full":
             return self.norms - 2.0 * (self.rows @ self.metric.product(queries).T).T

@@ -18,7 +18,8 @@ from fastspml.ranking.measures import LinkQuality
 from fastspml.selection import halving as successive
 from fastspml.selection.folds import Evaluation, Folds, with_params
 from fastspml.selection.grids import Grid, all_settings, check_setting, recommended_grid
-from fastspml.selection.refinements import Refinement, by_distance, by_ensemble, by_neighbours, regs_by_task
+from fastspml.selection.link_weights import KNOWN_LINKS, learned_weights, link_differences
+from fastspml.selection.refinements import Refinement, by_distance, by_ensemble, regs_by_task, setting_of
 from fastspml.selection.runners import Runner, on_cluster, on_threads
 from fastspml.selection.scorings import DEFAULT, Scoring, as_scoring
 from fastspml.selection.trials import Selection, SelectionWarning, SelectProgress, Trial
@@ -35,6 +36,7 @@ def select(
     scoring: str | Callable[[LinkQuality], float] = DEFAULT,
     n_random: int | None = None,
     halving: bool | None = None,
+    known_links: str | None = None,
     one_standard_error: bool = False,
     anchors: Iterable[Any] = (),
     seed: int = 0,
@@ -71,6 +73,13 @@ def select(
         64 iterations, the best quarter for one in 16, the best quarter of these for one in 4, and of these for all. A
         setting competes with those of the same ``step`` only, because small steps need more iterations. So the best of
         every step, and the best without factors, are fitted to the end.
+    known_links : {"neighbours", "popularity", "never"}, optional
+        How the ranking may use the links that are known, by default "neighbours" for the recommended grid and "never"
+        for others. The link weights (see `Metric`) of the best setting are learned by logistic regression over the
+        links of held-out nodes, which costs two fits a fold, and are used if they improve the score by more than a
+        standard error. "neighbours" learns `neighbour_weight` and `unlinked_bonus`, "popularity" the `degree_weight`
+        too: it often finds more links, but suggests the same nodes more often. Without effect for mapped networks and
+        with `anchors`.
     one_standard_error : bool
         Choose, instead of the best, the first combination that is within one standard error of it. List the values
         of each parameter from simple to complex.
@@ -114,6 +123,7 @@ def select(
     settings = all_settings(estimator, recommended_grid(estimator, networks) if grid is None else grid, n_random, seed)
     for setting in settings:
         check_setting(estimator, setting)
+    known_links = _checked_known_links(known_links, estimator, networks, grid, anchors)
     folds = Folds(networks, n_folds, seed, anchors)
     folds.check()
     if client is None:
@@ -122,11 +132,12 @@ def select(
         runner = on_cluster(client, estimator, folds, score)
     is_halving = isinstance(estimator, Estimator) and (grid is None if halving is None else halving)
     rungs = successive.rungs_of(settings) if is_halving else successive.ALL_AT_ONCE
-    refinements = _refinements(estimator, networks, grid, anchors)
-    trials, is_complete = _try_all(runner, settings, len(folds.usable), rungs, refinements, progress)
+    search = _Search(settings, len(folds.usable), progress)
+    is_complete = search.run(runner, rungs, _refinements(estimator, grid), known_links)
+    trials = search.finished()
     if not trials:
         raise ValueError("selection was interrupted before any setting had been fitted on all folds.")
-    best = _choose(trials, one_standard_error)
+    best = _choose(trials, search.linked, one_standard_error)
     model = with_params(estimator, best.params).fit(networks)
     ranked = sorted(trials, key=lambda trial: -trial.score)
     beside = _baselines(networks, folds, score)
@@ -136,14 +147,23 @@ def select(
     return selection
 
 
-def _refinements(
-    estimator: Any, networks: list[Network], grid: Grid | None, anchors: Sequence[Any]
-) -> list[Refinement]:
-    """Return what is tried after the grid; neighbours only where their links can be used."""
+def _checked_known_links(
+    known_links: str | None, estimator: Any, networks: list[Network], grid: Grid | None, anchors: Sequence[Any]
+) -> str:
+    """Return how the ranking may use known links: "never" where they cannot be used."""
+    if known_links is None:
+        known_links = "neighbours" if grid is None else "never"
+    if known_links not in KNOWN_LINKS:
+        raise ValueError(f"known_links must be one of {', '.join(KNOWN_LINKS)}; got {quoted(known_links)}.")
+    can_use = isinstance(estimator, Estimator) and not anchors and not any(network.is_mapped for network in networks)
+    return known_links if can_use else "never"
+
+
+def _refinements(estimator: Any, grid: Grid | None) -> list[Refinement]:
+    """Return what is tried after the grid."""
     if not isinstance(estimator, Estimator) or grid is not None:
         return [regs_by_task]
-    is_in_memory = not any(network.is_mapped for network in networks)
-    return [regs_by_task, by_distance, by_ensemble, *([by_neighbours] if is_in_memory and not anchors else [])]
+    return [regs_by_task, by_distance, by_ensemble]
 
 
 def _baselines(networks: list[Network], folds: Folds, scoring: Scoring) -> dict[str, Trial]:
@@ -162,39 +182,15 @@ def _baselines(networks: list[Network], folds: Folds, scoring: Scoring) -> dict[
     return trials
 
 
-def _choose(trials: Sequence[Trial], one_standard_error: bool) -> Trial:
-    best = max(trials, key=_score)
-    if not one_standard_error:
-        return best
-    return next(trial for trial in trials if trial.score >= best.score - best.standard_error)
-
-
-def _try_all(
-    runner: Runner,
-    settings: Sequence[dict[str, Any]],
-    n_folds: int,
-    rungs: Sequence[int],
-    refinements: Sequence[Refinement],
-    progress: Callable[[SelectProgress], Any] | None,
-) -> tuple[list[Trial], bool]:
-    """Fit settings on all folds, rung by rung, then refinements of the best one.
-
-    Returns the trials of the finished settings in order, and whether all are finished.
-    """
-    search = _Search(settings, n_folds, progress)
-    is_complete, left = False, list(range(len(settings)))
-    with runner as start:
-        try:
-            for r, rung in enumerate(rungs):
-                search.n_fits = search.n_done + n_folds * successive.n_fitted(settings, left, len(rungs) - r)
-                if search.fit_rung(start, left, rung):
-                    break
-                left = successive.promoted(settings, left, search.trials)
-            else:
-                is_complete = not any(search.refine(start, refinement) for refinement in refinements)
-        except KeyboardInterrupt:
-            pass
-    return [trial for s in sorted(search.trials) for trial in search.trials[s]], is_complete
+def _choose(trials: Sequence[Trial], linked: Trial | None, one_standard_error: bool) -> Trial:
+    """Return the trial to take: the best one and, if it pays, the same with known links, whose queries cost more."""
+    best = max((trial for trial in trials if trial is not linked), key=_score)
+    if one_standard_error:
+        return next(trial for trial in trials if trial.score >= best.score - best.standard_error)
+    if linked is not None:
+        mean, error = linked.ahead_of(best)
+        return linked if mean > error else best
+    return best
 
 
 class _Search:
@@ -205,8 +201,30 @@ class _Search:
     ) -> None:
         self.settings, self.n_folds, self.progress = list(settings), n_folds, progress
         self.trials: dict[int, list[Trial]] = {}
+        self.linked: Trial | None = None  # the best setting with learned link weights
         self.n_done = self.n_fits = 0
         self._started = time.perf_counter()
+
+    def run(self, runner: Runner, rungs: Sequence[int], refinements: Sequence[Refinement], known_links: str) -> bool:
+        """Fit settings on all folds, rung by rung, then refinements of the best one; return whether all is done."""
+        left, last_fits = list(range(len(self.settings))), 0 if known_links == "never" else 2 * self.n_folds
+        with runner as start:
+            try:
+                for r, rung in enumerate(rungs):
+                    n_fitted = successive.n_fitted(self.settings, left, len(rungs) - r)
+                    self.n_fits = self.n_done + self.n_folds * n_fitted + last_fits
+                    if self.fit_rung(start, left, rung):
+                        return False
+                    left = successive.promoted(self.settings, left, self.trials)
+                if any(self.refine(start, refinement) for refinement in refinements):
+                    return False
+                return known_links == "never" or not self.learn_links(start, known_links)
+            except KeyboardInterrupt:
+                return False
+
+    def finished(self) -> list[Trial]:
+        """Return the trials of the finished settings, in order."""
+        return [trial for s in sorted(self.trials) for trial in self.trials[s]]
 
     def fit_rung(self, start: Any, tried: Sequence[int], rung: int) -> bool:
         """Fit settings on all folds for a share of their iterations; return whether `progress` stopped it."""
@@ -229,11 +247,33 @@ class _Search:
 
     def refine(self, start: Any, refinement: Refinement) -> bool:
         """Try what a refinement finds in the trials, if anything; return whether `progress` stopped it."""
-        setting = refinement([trial for trials in self.trials.values() for trial in trials])
+        setting = refinement(self.finished())
         if setting is None:
             return False
-        self.settings.append(setting)
         self.n_fits += self.n_folds
+        return self._fit_one(start, setting)
+
+    def learn_links(self, start: Any, known_links: str) -> bool:
+        """Learn the link weights of the best setting, and try them; return whether `progress` stopped it."""
+        best = max(self.finished(), key=_score)
+        futures = [start(best.params, f, link_differences) for f in range(self.n_folds)]
+        differences = []
+        for future in futures:
+            differences.append(future.result()[0])
+            self.n_done += 1
+            if self.progress is not None and self.progress(self._record([])):
+                return True
+        learned = learned_weights(np.concatenate(differences), known_links)
+        if learned is None:
+            self.n_fits -= self.n_folds
+            return False
+        is_stopped = self._fit_one(start, setting_of(best.params | learned))
+        self.linked = next(iter(self.trials.get(len(self.settings) - 1, ())), None)
+        return is_stopped
+
+    def _fit_one(self, start: Any, setting: dict[str, Any]) -> bool:
+        """Fit one more setting on all folds; return whether `progress` stopped it."""
+        self.settings.append(setting)
         return self.fit_rung(start, [len(self.settings) - 1], 1)
 
     def _finish(self, s: int, by_fold: Mapping[int, Any]) -> list[Trial]:
@@ -248,7 +288,7 @@ class _Search:
         return finished
 
     def _record(self, finished: list[Trial]) -> SelectProgress:
-        best = max((trial for trials in self.trials.values() for trial in trials), key=_score, default=None)
+        best = max(self.finished(), key=_score, default=None)
         return SelectProgress(self.n_done, self.n_fits, time.perf_counter() - self._started, best, finished)
 
 

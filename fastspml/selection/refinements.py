@@ -10,19 +10,10 @@ import numpy as np
 from fastspml.selection.grids import FREE
 from fastspml.selection.trials import Trial
 
-# What `by_neighbours` tries. Large weights suit nodes with few features: their neighbours together have more.
-NEIGHBOUR_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0)
-
 # What `by_ensemble` tries: members, each with half the rank of the best setting.
 N_MEMBERS = 4
 
 Refinement = Callable[[Sequence[Trial]], dict[str, Any] | None]
-
-
-def by_neighbours(trials: Sequence[Trial]) -> dict[str, Any]:
-    """Return the setting of the best trial with every `neighbour_weight`; all of them cost one fit."""
-    best = max(trials, key=lambda trial: trial.score)
-    return _setting(best.params) | {"neighbour_weight": NEIGHBOUR_WEIGHTS}
 
 
 def by_distance(trials: Sequence[Trial]) -> dict[str, Any] | None:
@@ -34,7 +25,7 @@ def by_distance(trials: Sequence[Trial]) -> dict[str, Any] | None:
     best = max(trials, key=lambda trial: trial.score)
     if best.params.get("metric") != "factored":
         return None
-    return _setting(best.params) | {"score": "distance"}
+    return setting_of(best.params) | {"score": "distance"}
 
 
 def by_ensemble(trials: Sequence[Trial]) -> dict[str, Any] | None:
@@ -47,7 +38,7 @@ def by_ensemble(trials: Sequence[Trial]) -> dict[str, Any] | None:
         return None
     n_iters, n_columns = best.params["n_iters"], N_MEMBERS * max(1, best.params["rank"] // 2)
     looks = tuple(sorted({max(1, N_MEMBERS * n_iters // 2), N_MEMBERS * n_iters}))
-    return _setting(best.params) | {"rank": n_columns, "ensemble": N_MEMBERS, "n_iters": looks}
+    return setting_of(best.params) | {"rank": n_columns, "ensemble": N_MEMBERS, "n_iters": looks}
 
 
 def regs_by_task(trials: Sequence[Trial]) -> dict[str, Any] | None:
@@ -65,10 +56,10 @@ def regs_by_task(trials: Sequence[Trial]) -> dict[str, Any] | None:
     chosen = [alike[t].params["task_reg"] for t in scores.argmax(axis=0)]
     if len(set(chosen)) == 1:
         return None
-    return _setting(best.params) | {"task_reg": chosen}
+    return setting_of(best.params) | {"task_reg": chosen}
 
 
-def _setting(params: dict[str, Any]) -> dict[str, Any]:
+def setting_of(params: dict[str, Any]) -> dict[str, Any]:
     """Return the setting of a trial."""
     return params | {name: (params[name],) for name in FREE if name in params}
 

@@ -13,8 +13,9 @@ from typing import Any
 from fastspml.selection.folds import Folds, fit_fold
 from fastspml.selection.scorings import Scoring
 
-# Gives a function that starts the fit of a setting without fold f; on exit it stops the fits that still run.
-Runner = AbstractContextManager[Callable[[dict[str, Any], int], "Future[Any]"]]
+# Gives a function that starts the fit of a setting without fold f, by `fit_fold` or by a function of its arguments; on
+# exit it stops the fits that still run.
+Runner = AbstractContextManager[Callable[..., "Future[Any]"]]
 
 
 @contextmanager
@@ -23,7 +24,9 @@ def on_threads(n_threads: int, estimator: Any, folds: Folds, scoring: Scoring) -
     is_stopped = threading.Event()
     with ThreadPoolExecutor(n_threads, "fastspml-select") as pool:
         try:
-            yield lambda setting, f: pool.submit(_timed_fit, estimator, setting, folds, f, scoring, is_stopped)
+            yield lambda setting, f, fit=fit_fold: pool.submit(
+                _timed_fit, fit, estimator, setting, folds, f, scoring, is_stopped
+            )
         finally:
             is_stopped.set()  # running fits end at their next chunk, waiting ones do not start
 
@@ -35,8 +38,8 @@ def on_cluster(client: Any, estimator: Any, folds: Folds, scoring: Scoring) -> I
     pool = client.get_executor(pure=False)
     started: list[Future[Any]] = []
 
-    def start(setting: dict[str, Any], f: int) -> Future[Any]:
-        started.append(pool.submit(_timed_fit, estimator, setting, held, f, scoring))
+    def start(setting: dict[str, Any], f: int, fit: Callable[..., Any] = fit_fold) -> Future[Any]:
+        started.append(pool.submit(_timed_fit, fit, estimator, setting, held, f, scoring))
         return started[-1]
 
     try:
@@ -58,14 +61,15 @@ def _same(value: Any) -> Any:
 
 
 def _timed_fit(
+    fit: Callable[..., Any],
     estimator: Any,
     setting: dict[str, Any],
     folds: Folds,
     f: int,
     scoring: Scoring,
     is_stopped: threading.Event | None = None,
-) -> tuple[list[Any], float]:
-    """Fit a setting without a fold; return what `fit_fold` does, and seconds."""
+) -> tuple[Any, float]:
+    """Fit a setting without a fold; return what `fit` does, and seconds."""
     started, is_stopped = time.perf_counter(), is_stopped or threading.Event()
-    done = [] if is_stopped.is_set() else fit_fold(estimator, setting, folds.usable[f], scoring, is_stopped)
+    done = [] if is_stopped.is_set() else fit(estimator, setting, folds.usable[f], scoring, is_stopped)
     return done, time.perf_counter() - started

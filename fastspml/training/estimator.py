@@ -10,9 +10,17 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fastspml.checks import check_not_negative, check_number, check_positive_integer, check_seed, is_whole, quoted
+from fastspml.checks import check_number, check_positive_integer, check_seed, is_whole, quoted
 from fastspml.machine import available_memory, available_threads
-from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric, check_score
+from fastspml.metric import (
+    LINK_WEIGHTS,
+    DiagonalMetric,
+    FactoredMetric,
+    FullMetric,
+    Metric,
+    check_link_weights,
+    check_score,
+)
 from fastspml.network import Network, Networks, as_networks
 from fastspml.notebook import html_table
 from fastspml.parameters import Parameters
@@ -45,7 +53,8 @@ logger = logging.getLogger(__name__)
 FORMS = ("diagonal", "full", "factored")
 PAPER: dict[str, Any] = {
     "metric": "diagonal", "score": "distance", "rank": 32, "step": 0.005, "margin": 1.0, "n_iters": 5000,
-    "batch_size": 10, "projection": "end", "average": False, "neighbour_weight": 0.0, "weighting": None,
+    "batch_size": 10, "projection": "end", "average": False, "neighbour_weight": 0.0, "degree_weight": 0.0,
+    "unlinked_bonus": 0.0, "weighting": None,
 }  # fmt: skip
 
 
@@ -74,6 +83,8 @@ class Estimator(Parameters, ABC):
     projection: str | int = parameter("end", '"end", "every", "never", or the number of iterations between projections')
     average: bool = parameter(False, "return the mean of all iterates instead of the last")
     neighbour_weight: float = parameter(0.0, "weight of a candidate's best known neighbour in its score, when ranking")
+    degree_weight: float = parameter(0.0, "weight of ln(1 + known links) of a candidate in its score, when ranking")
+    unlinked_bonus: float = parameter(0.0, "added to the score of a candidate without known links, when ranking")
     weighting: str | Weighting | None = parameter("auto", '"auto", "tfidf", "l1", "l2", "binary" or "none"')  # noqa: RUF009
     seed: int = parameter(0, "the same seed and shards give the same bits on any number of threads and machines")
     shards: int = parameter(1, "parts of a fit that run in parallel; 8 for every thread, 16 for every worker")
@@ -339,7 +350,7 @@ class Estimator(Parameters, ABC):
             "weighting": self.weighting_ if self.weighting_ is not None else self.network_weighting_,
             "takes_counts": self.weighting_ is not None,
             "score": self.score,
-            "neighbour_weight": self.neighbour_weight,
+            **{name: getattr(self, name) for name in LINK_WEIGHTS},
         }
         if self.form == "factored" and column == 0:
             factors = factors_of_sums(kernel_settings(self, algorithm), self.state_.whole)
@@ -443,7 +454,7 @@ class Estimator(Parameters, ABC):
         check_score(self.score)
         check_number("margin", self.margin)
         check_number("step", self.step)
-        check_not_negative("neighbour_weight", self.neighbour_weight)
+        check_link_weights(*(getattr(self, name) for name in LINK_WEIGHTS))
         for name in ("n_iters", "batch_size", "shards", "n_threads", "rank", "ensemble"):
             check_positive_integer(name, getattr(self, name))
         if self.rank % self.ensemble:

@@ -77,9 +77,9 @@ class SPML(SPMLParameters):
         every one, never, or every k iterations and after the last.
     average : bool
         Return the mean of all iterates instead of the last.
-    neighbour_weight : float
-        If it is w > 0, predictions rank a candidate by (s + w b) / (1 + w), where s is its score and b is the best
-        score of the nodes that are known to link to it. Training does not use it. `select` chooses it.
+    neighbour_weight, degree_weight, unlinked_bonus : float
+        How known links change the ranking of candidates; see `Metric`. Training does not use them, `select` learns
+        them.
     weighting : "auto", None, kind or Weighting
         None: features are used unchanged. Otherwise the model weights them: give it plain counts, at `fit` and later.
         "auto" is the first of `suitable_weightings`: tf-idf for counts, l2 for fractions and signed values, None for

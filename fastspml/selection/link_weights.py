@@ -1,0 +1,103 @@
+"""Learn how known links change a ranking: pairwise logistic regression over the links of held-out nodes."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from fastspml.metric import Metric
+from fastspml.ranking.known_links import TERMS
+from fastspml.ranking.measures import HiddenLinks
+from fastspml.ranking.scores import blocks
+from fastspml.selection.folds import Fold, with_params
+from fastspml.selection.scorings import Scoring
+
+# What `select` takes as known_links, with the terms of a score that are learned.
+KNOWN_LINKS = {
+    "never": ("score",),
+    "neighbours": ("score", "neighbour", "unlinked"),
+    "popularity": ("score", "neighbour", "unlinked", "degree"),
+}
+
+NO_PAIRS = np.zeros((0, len(TERMS) + 1))
+MOST_NODES, MOST_LINKS, N_OTHERS = 500, 10, 30  # nodes of a fold, links of a node, and non-links that are sampled
+LARGEST_SHARE = 0.9  # of the best neighbour in a score: a neighbour_weight of 9
+RIDGE = 1e-6  # keeps coefficients finite where links and non-links are separated
+
+
+def link_differences(
+    estimator: Any, setting: dict[str, Any], fold: Fold, scoring: Scoring, is_stopped: threading.Event
+) -> np.ndarray:
+    """Fit a setting without a fold; return the terms of links minus those of non-links, and weights.
+
+    Shape (n_pairs, 5): the TERMS, then the weight of the pair. The pairs of a node have weights that sum to 1.
+    """
+    learner = with_params(estimator, setting | {"n_threads": 1})
+    parts, most_nodes = [NO_PAIRS], max(1, MOST_NODES // len(fold.hidden))
+    for model in learner.stages(fold.prepared(learner), [learner.n_iters], lambda record: is_stopped.is_set()):
+        for q, hidden in enumerate(fold.hidden if not is_stopped.is_set() else ()):
+            parts.append(_differences(model.metric_for(hidden.network), hidden, most_nodes, q))
+    return np.concatenate(parts)
+
+
+def _differences(metric: Metric, hidden: HiddenLinks, most_nodes: int, seed: int) -> np.ndarray:
+    """Return `link_differences` of one task."""
+    rng, adjacency = np.random.default_rng(seed), hidden.network.adjacency
+    nodes = hidden.nodes.astype(np.int64)
+    nodes = np.sort(rng.permutation(nodes[np.diff(adjacency.indptr)[nodes] > 0])[:most_nodes])
+    parts = [NO_PAIRS]
+    for block in blocks(nodes, hidden.network.n_nodes):
+        for node, terms in zip(block.tolist(), hidden.link_terms(metric, block), strict=True):
+            links = adjacency.indices[adjacency.indptr[node] : adjacency.indptr[node + 1]]
+            others = np.setdiff1d(rng.integers(0, len(terms), N_OTHERS), np.append(links, node))
+            links = rng.permutation(links)[:MOST_LINKS]
+            pairs = (terms[links, None] - terms[None, others]).reshape(-1, len(TERMS))
+            parts.append(np.column_stack([pairs, np.full(len(pairs), 1.0 / max(1, len(pairs)))]))
+    return np.concatenate(parts)
+
+
+def learned_weights(differences: np.ndarray, known_links: str) -> dict[str, float] | None:
+    """Return the link weights of a metric that rank links before non-links; None if scores do not tell them apart."""
+    terms = list(KNOWN_LINKS[known_links])
+    found = _logistic(differences, terms)
+    # A score is s + share (b - s), which is (s + w b) / (1 + w) with share = w / (1 + w).
+    share = found["neighbour"] / found["score"] if found["score"] > 0.0 else np.copysign(np.inf, found["neighbour"])
+    bounded = float(np.clip(share, 0.0, LARGEST_SHARE))
+    if bounded != share:  # the other terms are learned again, beside a share that is fixed
+        terms.remove("neighbour")
+        differences = differences.copy()
+        differences[:, TERMS.index("score")] += bounded * differences[:, TERMS.index("neighbour")]
+        found = _logistic(differences, terms)
+    if not found["score"] > 0.0:
+        return None
+    return {
+        "neighbour_weight": bounded / (1.0 - bounded),
+        "degree_weight": found.get("degree", 0.0) / found["score"],
+        "unlinked_bonus": found["unlinked"] / found["score"],
+    }
+
+
+def _logistic(differences: np.ndarray, terms: list[str]) -> dict[str, float]:
+    """Return the coefficients of the logistic regression in which links win over non-links, by Newton's method."""
+    design, weights = differences[:, [TERMS.index(term) for term in terms]], differences[:, -1]
+    scales = np.sqrt(np.average(design**2, axis=0, weights=weights)) + 1e-300
+    design, weights = design / scales, weights / weights.sum()
+    coefficients, best = np.zeros(len(terms)), np.inf
+    for _ in range(50):
+        chances = 1.0 / (1.0 + np.exp(np.minimum(design @ coefficients, 500.0)))  # that a pair is in the wrong order
+        gradient = RIDGE * coefficients - design.T @ (weights * chances)
+        curvature = (design * (weights * chances * (1.0 - chances))[:, None]).T @ design
+        change, length = np.linalg.solve(curvature + RIDGE * np.eye(len(terms)), gradient), 1.0
+        while (loss := _loss(design, weights, coefficients - length * change)) > best and length > 1e-8:
+            length /= 2.0
+        if best - loss <= 1e-12:
+            break
+        coefficients, best = coefficients - length * change, loss
+    return dict(zip(terms, (coefficients / scales).tolist(), strict=True))
+
+
+def _loss(design: np.ndarray, weights: np.ndarray, coefficients: np.ndarray) -> float:
+    losses = np.logaddexp(0.0, -(design @ coefficients))
+    return float(weights @ losses + 0.5 * RIDGE * coefficients @ coefficients)

@@ -1,0 +1,231 @@
+"""How `select` learns what known links do to a ranking."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+import fastspml as fs
+from fastspml.ranking.known_links import TERMS, KnownLinks
+from fastspml.selection.cross_validation import _choose
+from fastspml.selection.folds import Folds
+from fastspml.selection.link_weights import KNOWN_LINKS, LARGEST_SHARE, learned_weights, link_differences
+from fastspml.selection.scorings import as_scoring
+from fastspml.selection.trials import Trial
+from tests import naive
+
+
+def members_and_hubs(n_groups):
+    """Return a network where the members of a group link to its hubs, which share no feature with them."""
+    rng, n = np.random.default_rng(0), 16 * n_groups
+    group, is_hub = np.arange(n) // 16, np.arange(n) % 16 < 4
+    features = np.zeros((n, 5 * n_groups + 40))
+    features[np.arange(n)[:, None], 5 * group[:, None] + rng.integers(0, 5, (n, 3))] = 1.0
+    features[is_hub] = 0.0
+    features[np.flatnonzero(is_hub)[:, None], 5 * n_groups + rng.integers(0, 40, (4 * n_groups, 4))] = 1.0
+    links = (group[:, None] == group) & ~is_hub[:, None] & is_hub & (rng.random((n, n)) < 0.8)
+    return fs.Network(features, links | links.T)
+
+
+def differences(coefficients, n_pairs=4000, seed=0):
+    """Return terms of links minus those of non-links, drawn from the logistic model of some coefficients."""
+    rng = np.random.default_rng(seed)
+    pairs = rng.normal(size=(n_pairs, len(TERMS)))
+    is_right = rng.random(n_pairs) < 1.0 / (1.0 + np.exp(-pairs @ np.asarray(coefficients)))
+    return np.column_stack([np.where(is_right[:, None], pairs, -pairs), rng.uniform(0.5, 1.0, n_pairs)])
+
+
+class TestRegression:
+    @pytest.mark.parametrize("known_links", ["neighbours", "popularity"])
+    def test_it_minimises_the_weighted_logistic_loss(self, known_links):
+        pairs = differences([2.0, 0.8, 1.0, 0.6])
+        columns = [TERMS.index(term) for term in KNOWN_LINKS[known_links]]
+        loss = lambda a: pairs[:, -1] @ np.logaddexp(0.0, -pairs[:, columns] @ a)  # noqa: E731
+        a = dict(
+            zip(KNOWN_LINKS[known_links], optimize.minimize(loss, np.ones(len(columns)), tol=1e-10).x, strict=True)
+        )
+        got, share = learned_weights(pairs, known_links), a["neighbour"] / a["score"]
+        expected = {
+            "neighbour_weight": share / (1.0 - share),
+            "degree_weight": a.get("degree", 0.0) / a["score"],
+            "unlinked_bonus": a["unlinked"] / a["score"],
+        }
+        assert got == pytest.approx(expected, rel=1e-3)
+
+    def test_terms_of_other_sizes_change_no_ranking(self):
+        pairs = differences([2.0, 0.8, 1.0, 0.6])
+        larger = pairs * np.array([1e6, 1e6, 1.0, 1.0, 1.0])
+        one, other = learned_weights(pairs, "popularity"), learned_weights(larger, "popularity")
+        assert other["neighbour_weight"] == pytest.approx(one["neighbour_weight"], rel=1e-6)
+        assert other["degree_weight"] == pytest.approx(1e6 * one["degree_weight"], rel=1e-3)
+
+    def test_a_neighbour_that_harms_has_no_weight(self):
+        pairs = differences([2.0, -0.8, 1.0, 0.0])
+        got = learned_weights(pairs, "neighbours")
+        assert got["neighbour_weight"] == 0.0
+        without = pairs.copy()
+        without[:, TERMS.index("neighbour")] = 0.0
+        assert got["unlinked_bonus"] == pytest.approx(
+            learned_weights(without, "neighbours")["unlinked_bonus"], rel=1e-6
+        )
+
+    def test_the_weight_of_a_neighbour_is_bounded(self):
+        got = learned_weights(differences([0.5, 3.0, 0.0, 0.0]), "neighbours")
+        assert got["neighbour_weight"] == pytest.approx(LARGEST_SHARE / (1.0 - LARGEST_SHARE))
+
+    def test_scores_that_mislead_are_not_weighed(self):
+        assert learned_weights(differences([-2.0, 0.5, 0.0, 0.0]), "neighbours") is None
+
+    def test_separated_links_have_finite_weights(self):
+        pairs = differences([1.0, 0.5, 0.5, 0.5], n_pairs=20)
+        pairs[:, :-1] = np.abs(pairs[:, :-1])
+        assert all(np.isfinite(value) for value in learned_weights(pairs, "popularity").values())
+
+
+def test_terms_are_those_of_the_ranking():
+    rng = np.random.default_rng(0)
+    links, scores = rng.random((9, 9)) < 0.2, rng.normal(size=(3, 9))
+    network = fs.Network(np.eye(9), links & ~np.eye(9, dtype=bool))
+    A, weights = network.adjacency.toarray(), {"neighbour_weight": 0.6, "degree_weight": 0.3, "unlinked_bonus": 0.9}
+    assert 0 < (A.sum(axis=0) == 0).sum() < 9
+    terms = KnownLinks(network.adjacency).terms(scores)
+    got = terms @ [1.0, 0.6 / 1.6, 0.9, 0.3]
+    expected = [-naive.rank_with_links(row, A, **weights) for row in scores]
+    np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_tasks", [1, 2])
+def test_pairs_are_links_and_non_links_of_held_out_nodes(n_tasks):
+    tasks = fs.synthetic_networks(n_tasks=n_tasks, n_nodes=60, n_features=40, words_per_node=8, links_per_node=4)
+    fold = Folds(tasks, 3, 0, []).usable[0]
+    setting = {"n_iters": 100, "neighbour_weight": 2.0, "degree_weight": 1.0}  # which the terms do not contain
+    estimator = fs.MTSPML() if n_tasks > 1 else fs.SPML()
+    got = link_differences(estimator, setting, fold, as_scoring("auc"), threading.Event())
+    model = type(estimator)(n_iters=100).fit(fold.training)
+    possible, n_nodes = set(), 0
+    for hidden in fold.hidden:
+        A, nodes = hidden.network.adjacency.toarray(), hidden.nodes.astype(int)
+        known = A.copy()
+        known[nodes], known[:, nodes] = False, False
+        for node, row in zip(nodes, fs.ranking.scores.link_scores(model.metric_for(hidden.network), hidden.network, nodes), strict=True):  # fmt: skip
+            linked, degree = A[node], known.sum(axis=0)
+            n_nodes += linked.any()
+            best = np.array([row[known[:, c]].max() if degree[c] else row[c] for c in range(len(row))])
+            terms = np.column_stack([row, best - row, degree == 0, np.log(1 + degree)])
+            others = ~linked & (np.arange(len(row)) != node)
+            for link in np.flatnonzero(linked):
+                possible |= {tuple(np.round(terms[link] - terms[other], 6) + 0.0) for other in np.flatnonzero(others)}
+    assert {tuple(np.round(pair[:-1], 6) + 0.0) for pair in got} <= possible
+    assert got[:, -1].sum() == pytest.approx(n_nodes)  # every node counts once
+
+
+def test_a_search_that_is_stopped_learns_nothing():
+    fold = Folds([members_and_hubs(4)], 3, 0, []).usable[0]
+    is_stopped = threading.Event()
+    is_stopped.set()
+    assert link_differences(fs.SPML(n_iters=50), {"n_iters": 50}, fold, as_scoring("auc"), is_stopped).shape == (0, 5)
+
+
+class TestSelect:
+    def test_neighbours_are_chosen_where_they_tell_more(self):
+        network = members_and_hubs(10)
+        selection = fs.select(fs.SPML(metric="diagonal", n_iters=64), network, n_folds=3)
+        assert selection.best_params_["neighbour_weight"] > 0.1
+        assert selection.best_params_["degree_weight"] == 0.0
+        metric = selection.best_estimator_.metric_
+        assert metric.link_weights == {name: selection.best_params_[name] for name in metric.link_weights}
+        without = [t for t in selection.trials_ if "neighbour_weight" not in t.params]
+        assert selection.best_score_ > max(t.score for t in without) + 0.02
+        assert len(selection.trials_) == len(without) + 1
+
+    def test_popularity_is_learned_on_demand(self):
+        selection = fs.select(
+            fs.SPML(metric="diagonal", n_iters=64), members_and_hubs(10), n_folds=3, known_links="popularity"
+        )
+        assert selection.best_params_["degree_weight"] != 0.0
+
+    @pytest.mark.parametrize(
+        ("fold_scores", "is_chosen"),
+        [((0.82, 0.81, 0.83), True), ((0.95, 0.79, 0.80), False), ((0.7, 0.7, 0.7), False)],
+        ids=["clearly ahead", "ahead by less than an error", "behind"],
+    )
+    def test_they_are_not_chosen_unless_they_pay(self, fold_scores, is_chosen):
+        plain, worse = Trial({"reg": 1}, (0.80, 0.80, 0.80)), Trial({"reg": 2}, (0.79, 0.79, 0.79))
+        linked = Trial({"reg": 1, "neighbour_weight": 1.0}, fold_scores)
+        assert _choose([plain, worse, linked], linked, one_standard_error=False) is (linked if is_chosen else plain)
+
+    @pytest.mark.filterwarnings("ignore::fastspml.selection.trials.SelectionWarning")
+    def test_the_trial_with_links_is_compared_with_the_best_one(self):
+        network, grid = members_and_hubs(6), {"n_iters": [100], "margin": [0.2, 1.0]}
+        selection = fs.select(fs.SPML(), network, grid, 4, known_links="neighbours")
+        (linked,) = [t for t in selection.trials_ if "unlinked_bonus" in t.params]
+        plain = max((t for t in selection.trials_ if t is not linked), key=lambda t: t.score)
+        assert plain.params.items() <= linked.params.items()
+        assert selection.best_trial_ is linked
+
+    @pytest.mark.filterwarnings("ignore::fastspml.selection.trials.SelectionWarning")
+    def test_progress_counts_all_fits_and_can_stop_them(self):
+        network, grid, seen = members_and_hubs(4), {"n_iters": [50], "margin": [0.2, 1.0]}, []
+        selection = fs.select(fs.SPML(), network, grid, 3, known_links="neighbours", progress=seen.append)
+        assert selection.is_complete_
+        assert [record.n_done for record in seen] == list(range(1, 13))
+        assert {record.n_fits for record in seen} == {12}
+        for stop in (7, 9, 11):
+            stopped = fs.select(
+                fs.SPML(),
+                network,
+                grid,
+                3,
+                known_links="neighbours",
+                progress=lambda record, stop=stop: record.n_done == stop,
+            )
+            assert not stopped.is_complete_
+            assert len(stopped.trials_) == 2
+
+    def test_threads_change_nothing(self):
+        one, two = (
+            fs.select(fs.SPML(n_iters=64), members_and_hubs(6), n_folds=3, known_links="popularity", n_threads=n)
+            for n in (1, 2)
+        )
+        assert one.best_params_ == two.best_params_
+        assert one.best_trial_.fold_scores == two.best_trial_.fold_scores
+
+    @pytest.mark.filterwarnings("ignore::fastspml.selection.trials.SelectionWarning")
+    def test_they_are_not_learned_with_anchors_a_given_grid_or_mapped_networks(self, tmp_path):
+        network = members_and_hubs(4)
+        fs.write_networks(tmp_path / "n.h5", network)
+        mapped = fs.read_networks(tmp_path / "n.h5", mapped=True)
+        for net, options in (
+            (network, {"grid": {"n_iters": [50]}}),
+            (network, {"anchors": network.nodes[::16].tolist()}),
+            (network, {"known_links": "never"}),
+            (mapped, {"grid": {"n_iters": [50]}, "known_links": "neighbours"}),
+        ):
+            trials = fs.select(fs.SPML(n_iters=64), net, n_folds=3, **options).trials_
+            assert not any("neighbour_weight" in t.params for t in trials)
+
+    def test_other_words_are_refused(self):
+        with pytest.raises(ValueError, match="known_links must be one of never, neighbours, popularity; got 'always'"):
+            fs.select(fs.SPML(), members_and_hubs(4), known_links="always")
+
+
+@pytest.mark.filterwarnings("ignore::fastspml.selection.trials.SelectionWarning")
+def test_a_grid_of_weights_costs_one_fit_and_equals_single_fits():
+    network, seen = members_and_hubs(4), []
+    grid = {"n_iters": [100], "neighbour_weight": [0.0, 1.0]}
+    selection = fs.select(fs.SPML(), network, grid, 3, progress=seen.append)
+    assert seen[-1].n_fits == 3
+    for t in selection.trials_:
+        alone = fs.select(fs.SPML(neighbour_weight=t.params["neighbour_weight"]), network, {"n_iters": [100]}, 3)
+        assert alone.trials_[0].fold_scores == t.fold_scores
+
+
+def test_weights_of_a_grid_are_checked():
+    network = members_and_hubs(4)
+    with pytest.raises(ValueError, match="neighbour_weight must be a number from 0, got -1"):
+        fs.select(fs.SPML(), network, {"neighbour_weight": [0.0, -1]}, 3)
+    with pytest.raises(ValueError, match="neighbour_weight takes a list"):
+        fs.select(fs.SPML(), network, {"neighbour_weight": stats.uniform()}, 3, n_random=2)
