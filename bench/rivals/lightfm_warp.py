@@ -11,6 +11,9 @@ from bench.rivals.union import Union
 from fastspml.ranking.measures import Scorer
 
 
+FIRST_STEP = 0.05  # LightFM's own default
+
+
 class HybridLightFM(TunedRival):
     """A node is a user by its words, and an item by its words and, if it was trained on, by itself."""
 
@@ -26,18 +29,30 @@ class HybridLightFM(TunedRival):
     )  # fmt: skip
 
     def train(self, networks: list[fs.Network], setting: Setting, clock: Clock) -> Scorer:
-        """Run epochs until they are done or the time is over."""
-        from lightfm import LightFM
+        """Run epochs until they are done or the time is over; where they diverge, again with half the step."""
+        union, step = Union(networks), FIRST_STEP
+        while True:
+            try:
+                return Factors(trained(union, setting, step, clock), union, setting["has_identity"])
+            except ValueError as error:
+                if "diverged" not in str(error):
+                    raise
+                step /= 2.0
 
-        union, alpha = Union(networks), setting["alpha"]
-        model = LightFM(setting["rank"], loss="warp", item_alpha=alpha, user_alpha=alpha, random_state=0)
-        items = with_identity(union.features, np.arange(union.n_nodes), union.n_nodes, setting["has_identity"])
-        links = as_int32(union.adjacency).tocoo()
-        for _ in range(setting["n_epochs"]):
-            model.fit_partial(links, user_features=as_int32(union.features), item_features=as_int32(items))
-            if clock.is_over:
-                break
-        return Factors(model, union, setting["has_identity"])
+
+def trained(union: Union, setting: Setting, step: float, clock: Clock) -> object:
+    """Return LightFM's model of the links; it raises a ValueError if its factors diverge."""
+    from lightfm import LightFM
+
+    penalty = dict.fromkeys(("item_alpha", "user_alpha"), setting["alpha"])
+    model = LightFM(setting["rank"], loss="warp", learning_rate=step, **penalty, random_state=0)
+    items = with_identity(union.features, np.arange(union.n_nodes), union.n_nodes, setting["has_identity"])
+    links = as_int32(union.adjacency).tocoo()
+    for _ in range(setting["n_epochs"]):
+        model.fit_partial(links, user_features=as_int32(union.features), item_features=as_int32(items))
+        if clock.is_over:
+            break
+    return model
 
 
 def with_identity(rows: sparse.csr_array, known: np.ndarray, n_known: int, has_identity: bool) -> sparse.csr_array:
