@@ -149,3 +149,14 @@ def test_infinite_weights_are_valid_json_and_all_parameters_that_vary_have_a_col
     code, out, _ = run(capsys, *arguments, "-o", tmp_path / "table")
     header = out.splitlines()[0].split()
     assert header[:2] == ["common_reg", "neighbour_weight"]
+
+
+@pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
+@pytest.mark.parametrize(("known_links", "n_tried"), [("popularity", 2), ("never", 1)])
+def test_the_use_of_known_links_can_be_chosen(file, tmp_path, capsys, known_links, n_tried):
+    options = ["--model", "SPML", "--grid", "n-iters=[20]", "--folds", "2", "--known-links", known_links]
+    code, out, _ = run(capsys, "--networks", file, *options, "--json", "-o", tmp_path / "run")
+    assert code == 0
+    tried = json.loads(out)["tried"]
+    assert len(tried) == n_tried
+    assert any(row.get("degree_weight") for row in tried) == (known_links == "popularity")

@@ -214,8 +214,9 @@ def test_no_links_have_no_neighbours(network):
     assert unlinked.through.tolist() == [None] * 4
 
 
-def test_suggestions_use_no_link_of_their_nodes(network):
-    metric = fs.Metric.identity(12, neighbour_weight=4.0)
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_suggestions_use_no_link_of_their_nodes(network, name):
+    metric = fs.Metric.identity(12, **{name: 4.0})
     nodes = np.arange(10)
     hidden = network.with_links(links_among(network, np.arange(10, 30)))
     np.testing.assert_array_equal(
@@ -253,6 +254,18 @@ def test_every_weight_alone_is_used_and_stored(network, name, tmp_path):
         values = index.query(network.features[4], k=30)[1]
         np.testing.assert_allclose(values, np.sort(-expected, axis=1), rtol=1e-9, atol=1e-9)
     assert (fs.predict_links(metric, network, ["n4"]).through is None) == (name != "neighbour_weight")
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_added_nodes_have_no_links_whatever_the_weight(network, name):
+    metric = fs.Metric.identity(12, **{name: 3.0})
+    index = fs.LinkIndex(metric, network.subset(np.arange(20)))
+    index.add(network.subset(np.arange(20, 24)))
+    new = fs.LinkIndex(metric, network.subset(np.arange(24)).with_links(links_among(network, np.arange(20))[:24, :24]))
+    for found, expected in zip(
+        index.query(network.features[24:], 24), new.query(network.features[24:], 24), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("weight", [-0.5, np.inf, np.nan, "1", None])
@@ -336,9 +349,9 @@ def test_a_file_whose_links_are_of_other_nodes_is_refused(network, tmp_path):
 class TestHiddenNodes:
     """A link of a hidden node is never known, whoever ranks."""
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture(scope="class", params=["neighbour-weight", "degree-weight"])
     @classmethod
-    def run(cls, tmp_path_factory):
+    def run(cls, request, tmp_path_factory):
         """A run folder with hidden nodes, its networks file, and the same file without the links of hidden nodes."""
         folder = tmp_path_factory.mktemp("known")
         network = fs.synthetic_networks(n_tasks=1, n_nodes=80, n_features=60, words_per_node=8, links_per_node=5)[0]
@@ -350,7 +363,7 @@ class TestHiddenNodes:
         )
         fs.write_networks(folder / "all.h5", network)
         options = ["--networks", str(folder / "all.h5"), "--n-iters", "200", "--test-size", "0.25"]
-        assert main(["train", *options, "--neighbour-weight", "3", "-o", str(folder / "run")]) == 0
+        assert main(["train", *options, f"--{request.param}", "3", "-o", str(folder / "run")]) == 0
         return folder, network, fs.load_model(folder / "run" / "model.h5")
 
     def test_some_of_them_are_evaluated_as_all_are(self, run):

@@ -6,10 +6,11 @@ import threading
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import optimize, sparse, stats
 
 import fastspml as fs
 from fastspml.ranking.known_links import TERMS, KnownLinks
+from fastspml.selection import cross_validation, link_weights
 from fastspml.selection.cross_validation import _choose
 from fastspml.selection.folds import Folds
 from fastspml.selection.link_weights import KNOWN_LINKS, LARGEST_SHARE, learned_weights, link_differences
@@ -122,6 +123,18 @@ def test_pairs_are_links_and_non_links_of_held_out_nodes(n_tasks):
     assert got[:, -1].sum() == pytest.approx(n_nodes)  # every node counts once
 
 
+def test_nodes_without_links_take_no_place_of_others(monkeypatch):
+    monkeypatch.setattr(link_weights, "MOST_NODES", 4)
+    linked = members_and_hubs(3)
+    network = fs.Network(
+        sparse.vstack([linked.features, sparse.csr_array((200, linked.n_features))]).tocsr(),
+        sparse.block_diag([linked.adjacency, sparse.csr_array((200, 200), dtype=bool)]),
+    )
+    fold = Folds([network], 3, 0, []).usable[0]
+    got = link_differences(fs.SPML(weighting=None), {"n_iters": 20}, fold, as_scoring("auc"), threading.Event())
+    assert got[:, -1].sum() == pytest.approx(4)
+
+
 def test_a_search_that_is_stopped_learns_nothing():
     fold = Folds([members_and_hubs(4)], 3, 0, []).usable[0]
     is_stopped = threading.Event()
@@ -167,6 +180,13 @@ class TestSelect:
         assert selection.best_trial_ is linked
 
     @pytest.mark.filterwarnings("ignore::fastspml.selection.trials.SelectionWarning")
+    def test_a_lead_within_an_error_is_not_enough(self, monkeypatch):
+        monkeypatch.setattr(Trial, "ahead_of", lambda one, other: (0.1, 0.2))
+        selection = fs.select(fs.SPML(), members_and_hubs(6), {"n_iters": [100]}, 4, known_links="neighbours")
+        assert "neighbour_weight" not in selection.best_params_
+        assert "neighbour_weight" in selection.trials_[0].params  # which has the better score
+
+    @pytest.mark.filterwarnings("ignore::fastspml.selection.trials.SelectionWarning")
     def test_progress_counts_all_fits_and_can_stop_them(self):
         network, grid, seen = members_and_hubs(4), {"n_iters": [50], "margin": [0.2, 1.0]}, []
         selection = fs.select(fs.SPML(), network, grid, 3, known_links="neighbours", progress=seen.append)
@@ -184,6 +204,16 @@ class TestSelect:
             )
             assert not stopped.is_complete_
             assert len(stopped.trials_) == 2
+
+    @pytest.mark.filterwarnings("ignore::fastspml.selection.trials.SelectionWarning")
+    def test_where_nothing_can_be_learned_nothing_more_is_fitted(self, monkeypatch):
+        monkeypatch.setattr(cross_validation, "learned_weights", lambda differences, known_links: None)
+        seen = []
+        grid = {"n_iters": [50], "margin": [0.2, 1.0]}
+        selection = fs.select(fs.SPML(), members_and_hubs(4), grid, 3, known_links="neighbours", progress=seen.append)
+        assert seen[-1].n_done == 9
+        assert selection.is_complete_
+        assert len(selection.trials_) == 2
 
     def test_threads_change_nothing(self):
         one, two = (

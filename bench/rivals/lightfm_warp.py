@@ -10,7 +10,6 @@ from bench.rivals.rival import Clock, Setting, TunedRival
 from bench.rivals.union import Union
 from fastspml.ranking.measures import Scorer
 
-
 FIRST_STEP = 0.05  # LightFM's own default
 
 

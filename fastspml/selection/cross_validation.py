@@ -265,7 +265,6 @@ class _Search:
                 return True
         learned = learned_weights(np.concatenate(differences), known_links)
         if learned is None:
-            self.n_fits -= self.n_folds
             return False
         is_stopped = self._fit_one(start, setting_of(best.params | learned))
         self.linked = next(iter(self.trials.get(len(self.settings) - 1, ())), None)
