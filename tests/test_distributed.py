@@ -315,9 +315,12 @@ def test_select_on_a_cluster_finds_the_same(client, file):
     grid = {"reg": [1e-1, 1e-3], "margin": [0.5, 1.0], "n_iters": [20, 40]}
     for estimator in (fs.SPML.paper(weighting="tfidf"), fs.baselines.Euclid()):
         over = grid if isinstance(estimator, fs.SPML) else {"weighting": ["tfidf", "l2"]}
-        expected = fs.select(estimator, networks, over, n_folds=3)
+        expected = fs.select(estimator, networks, over, n_folds=3, known_links="popularity")
         records = []
-        got = fs.select(estimator, networks, over, n_folds=3, client=client, progress=records.append)
+        got = fs.select(
+            estimator, networks, over, n_folds=3, known_links="popularity", client=client, progress=records.append
+        )
+        assert any("degree_weight" in trial.params for trial in got.trials_) == isinstance(estimator, fs.SPML)
         assert got.best_params_ == expected.best_params_
         assert [(trial.params, trial.fold_aucs) for trial in got.trials_] == [
             (trial.params, trial.fold_aucs) for trial in expected.trials_

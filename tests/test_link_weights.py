@@ -180,6 +180,15 @@ class TestSelect:
         assert selection.best_trial_ is linked
 
     @pytest.mark.filterwarnings("ignore::fastspml.selection.trials.SelectionWarning")
+    def test_the_trial_with_links_is_that_of_fits_of_its_own(self):
+        network, grid = members_and_hubs(6), {"n_iters": [100], "margin": [0.2]}
+        selection = fs.select(fs.SPML(), network, grid, 4, known_links="popularity")
+        (linked,) = [t for t in selection.trials_ if "unlinked_bonus" in t.params]
+        alone = fs.select(fs.SPML(), network, {name: [value] for name, value in linked.params.items()}, 4)
+        assert alone.trials_[0].params == linked.params
+        assert alone.trials_[0].fold_scores == linked.fold_scores
+
+    @pytest.mark.filterwarnings("ignore::fastspml.selection.trials.SelectionWarning")
     def test_a_lead_within_an_error_is_not_enough(self, monkeypatch):
         monkeypatch.setattr(Trial, "ahead_of", lambda one, other: (0.1, 0.2))
         selection = fs.select(fs.SPML(), members_and_hubs(6), {"n_iters": [100]}, 4, known_links="neighbours")

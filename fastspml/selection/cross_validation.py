@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, as_completed
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from fastspml.ranking.measures import LinkQuality
 from fastspml.selection import halving as successive
 from fastspml.selection.folds import Evaluation, Folds, with_params
 from fastspml.selection.grids import Grid, all_settings, check_setting, recommended_grid
-from fastspml.selection.link_weights import KNOWN_LINKS, learned_weights, link_differences
-from fastspml.selection.refinements import Refinement, by_distance, by_ensemble, regs_by_task, setting_of
+from fastspml.selection.link_weights import KNOWN_LINKS, evaluate_links, learned_weights, link_differences
+from fastspml.selection.refinements import Refinement, by_distance, by_ensemble, regs_by_task
 from fastspml.selection.runners import Runner, on_cluster, on_threads
 from fastspml.selection.scorings import DEFAULT, Scoring, as_scoring
 from fastspml.selection.trials import Selection, SelectionWarning, SelectProgress, Trial
@@ -76,7 +77,7 @@ def select(
     known_links : {"neighbours", "popularity", "never"}, optional
         How the ranking may use the links that are known, by default "neighbours" for the recommended grid and "never"
         for others. The link weights (see `Metric`) of the best setting are learned by logistic regression over the
-        links of held-out nodes, which costs two fits a fold, and are used if they improve the score by more than a
+        links of held-out nodes, which costs one fit a fold, and are used if they improve the score by more than a
         standard error. "neighbours" learns `neighbour_weight` and `unlinked_bonus`, "popularity" the `degree_weight`
         too: it often finds more links, but suggests the same nodes more often. Without effect for mapped networks and
         with `anchors`.
@@ -266,7 +267,7 @@ class _Search:
         learned = learned_weights(np.concatenate(differences), known_links)
         if learned is None:
             return False
-        is_stopped = self._fit_one(start, setting_of(best.params | learned))
+        is_stopped = self._fit_one(partial(start, fit=evaluate_links), best.params | learned)
         self.linked = next(iter(self.trials.get(len(self.settings) - 1, ())), None)
         return is_stopped
 

@@ -32,6 +32,7 @@ class Fold:
     def __init__(self, splits: Sequence[Split], anchors: Sequence[Any]) -> None:
         self.training = [split.train for split in splits]
         self.hidden = [hidden_links(split, anchors) for split in splits]
+        self.last_fit: tuple[dict[str, Any], Estimator] | None = None  # a setting and its model, kept for a second look
         self._prepared: dict[Any, Prepared] = {}
         self._lock = threading.Lock()
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.metric import Metric
+from fastspml.metric import LINK_WEIGHTS, Metric
 from fastspml.ranking.known_links import TERMS
 from fastspml.ranking.measures import HiddenLinks
 from fastspml.ranking.scores import blocks
-from fastspml.selection.folds import Fold, with_params
+from fastspml.selection.folds import Evaluation, Fold, with_params
 from fastspml.selection.scorings import Scoring
+from fastspml.training.estimator import Estimator
 
 # What `select` takes as known_links, with the terms of a score that are learned.
 KNOWN_LINKS = {
@@ -34,12 +35,35 @@ def link_differences(
 
     Shape (n_pairs, 5): the TERMS, then the weight of the pair. The pairs of a node have weights that sum to 1.
     """
-    learner = with_params(estimator, setting | {"n_threads": 1})
+    model = _fitted(estimator, setting, fold, is_stopped)
     parts, most_nodes = [NO_PAIRS], max(1, MOST_NODES // len(fold.hidden))
-    for model in learner.stages(fold.prepared(learner), [learner.n_iters], lambda record: is_stopped.is_set()):
-        for q, hidden in enumerate(fold.hidden if not is_stopped.is_set() else ()):
-            parts.append(_differences(model.metric_for(hidden.network), hidden, most_nodes, q))
+    for q, hidden in enumerate(fold.hidden if not is_stopped.is_set() else ()):
+        parts.append(_differences(model.metric_for(hidden.network), hidden, most_nodes, q))
     return np.concatenate(parts)
+
+
+def evaluate_links(
+    estimator: Any, setting: dict[str, Any], fold: Fold, scoring: Scoring, is_stopped: threading.Event
+) -> list[Evaluation]:
+    """Return the evaluation of a setting with link weights; its fit is that of `link_differences`, if it was here."""
+    model = _fitted(estimator, setting, fold, is_stopped)
+    if is_stopped.is_set():
+        return []
+    model.set_params(**{name: setting[name] for name in LINK_WEIGHTS}).set_learned()
+    return [fold.evaluate(model, scoring, setting)]
+
+
+def _fitted(estimator: Any, setting: dict[str, Any], fold: Fold, is_stopped: threading.Event) -> Estimator:
+    """Return the model of a setting, fitted without a fold. Link weights change no fit, so the fold keeps the last."""
+    params = {name: value for name, value in setting.items() if name not in LINK_WEIGHTS}
+    if fold.last_fit is None or fold.last_fit[0] != params:
+        learner = with_params(estimator, params | {"n_threads": 1})
+        for _ in learner.stages(fold.prepared(learner), [learner.n_iters], lambda record: is_stopped.is_set()):
+            pass
+        if is_stopped.is_set():
+            return learner
+        fold.last_fit = params, learner
+    return fold.last_fit[1]
 
 
 def _differences(metric: Metric, hidden: HiddenLinks, most_nodes: int, seed: int) -> np.ndarray:

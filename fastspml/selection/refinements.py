@@ -25,7 +25,7 @@ def by_distance(trials: Sequence[Trial]) -> dict[str, Any] | None:
     best = max(trials, key=lambda trial: trial.score)
     if best.params.get("metric") != "factored":
         return None
-    return setting_of(best.params) | {"score": "distance"}
+    return _setting(best.params) | {"score": "distance"}
 
 
 def by_ensemble(trials: Sequence[Trial]) -> dict[str, Any] | None:
@@ -38,7 +38,7 @@ def by_ensemble(trials: Sequence[Trial]) -> dict[str, Any] | None:
         return None
     n_iters, n_columns = best.params["n_iters"], N_MEMBERS * max(1, best.params["rank"] // 2)
     looks = tuple(sorted({max(1, N_MEMBERS * n_iters // 2), N_MEMBERS * n_iters}))
-    return setting_of(best.params) | {"rank": n_columns, "ensemble": N_MEMBERS, "n_iters": looks}
+    return _setting(best.params) | {"rank": n_columns, "ensemble": N_MEMBERS, "n_iters": looks}
 
 
 def regs_by_task(trials: Sequence[Trial]) -> dict[str, Any] | None:
@@ -56,10 +56,10 @@ def regs_by_task(trials: Sequence[Trial]) -> dict[str, Any] | None:
     chosen = [alike[t].params["task_reg"] for t in scores.argmax(axis=0)]
     if len(set(chosen)) == 1:
         return None
-    return setting_of(best.params) | {"task_reg": chosen}
+    return _setting(best.params) | {"task_reg": chosen}
 
 
-def setting_of(params: dict[str, Any]) -> dict[str, Any]:
+def _setting(params: dict[str, Any]) -> dict[str, Any]:
     """Return the setting of a trial."""
     return params | {name: (params[name],) for name in FREE if name in params}
 
