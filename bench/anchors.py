@@ -72,7 +72,8 @@ def own_scores(metric: fs.Metric, rows: Any, pairs: np.ndarray) -> tuple[np.ndar
     ends = rows[pairs[:, 0]], rows[pairs[:, 1]]
     if metric.score == "distance":
         return -metric.paired_distances(*ends), np.ones(len(pairs))
-    lengths = np.maximum(np.sqrt(metric.sqnorms(ends[0]) * metric.sqnorms(ends[1])), 1e-12)
+    lengths = np.sqrt(metric.sqnorms(ends[0]) * metric.sqnorms(ends[1]))
+    lengths[lengths == 0.0] = np.inf  # a node without features: whatever is divided by this is 0
     return metric.paired_products(*ends) / lengths, 2.0 * lengths
 
 

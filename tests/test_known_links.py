@@ -417,3 +417,25 @@ def test_links_of_held_out_candidates_are_not_known_to_anchors(network):
         for net in (everything, everything.with_links(links))
     )
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_distance_that_links_change_may_have_a_negative_radius(network):
+    index = fs.LinkIndex(fs.Metric.identity(12, unlinked_bonus=50.0), network)
+    values = index.query(network.features[:3], 30)[1]
+    nodes, within = index.query(network.features[:3], 30, radius=-20.0)
+    assert (values <= -20.0).any()
+    np.testing.assert_array_equal(nodes >= 0, values <= -20.0)
+    assert np.nanmax(within) <= -20.0
+
+
+@pytest.mark.parametrize(
+    "weights", [{}, {"neighbour_weight": 1.0, "unlinked_bonus": 1.0}], ids=["features alone", "known links"]
+)
+def test_calibrated_probabilities_expect_as_many_links_as_are_found(weights):
+    network = fs.synthetic_networks(n_tasks=1, n_nodes=400, n_features=300, words_per_node=10, links_per_node=6)[0]
+    split = network.undirected().split(0.2, seed=1)
+    model = fs.SPML(n_iters=2000, **weights).fit(split.train).calibrate(split.train)
+    model.hidden_nodes_ = [split.test_nodes]
+    (found,) = hidden_calibration(model, [split.network])
+    expected, observed = found.deciles.sum(axis=0)[:2]
+    assert 0.8 < expected / observed < 1.25

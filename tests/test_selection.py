@@ -618,8 +618,8 @@ def test_one_standard_error_takes_the_first_that_is_close_to_the_best():
         Trial({"reg": 2}, (0.80, 0.82)),
         Trial({"reg": 1}, (0.80, 0.84)),  # best: .82, standard error .02
     ]
-    assert _choose(trials, None, one_standard_error=False).params == {"reg": 1}
-    assert _choose(trials, None, one_standard_error=True).params == {"reg": 2}
+    assert _choose(trials, one_standard_error=False).params == {"reg": 1}
+    assert _choose(trials, one_standard_error=True).params == {"reg": 2}
 
 
 def test_random_settings(tasks):

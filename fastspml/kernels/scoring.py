@@ -94,12 +94,13 @@ def rank_with_links(scores, linking, weight, offsets, ranked):
         row, filled = scores[query], ranked[query]
         for node in range(np.uint64(len(row))):
             start, end = linking.indptr[node], linking.indptr[node + ONE]
-            filled[node] = row[node] + offsets[node]
-            if start < end:
-                best = row[linking.indices[start]]
-                for p in range(start + ONE, end):
-                    best = min(best, row[linking.indices[p]])
-                filled[node] = (row[node] + weight * best) / (1.0 + weight) + offsets[node]
+            if start == end:
+                filled[node] = row[node] + offsets[node]
+                continue
+            best = row[linking.indices[start]]
+            for p in range(start + ONE, end):
+                best = min(best, row[linking.indices[p]])
+            filled[node] = (row[node] + weight * best) / (1.0 + weight) + offsets[node]
 
 
 @allocating_kernel

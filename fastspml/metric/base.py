@@ -108,7 +108,7 @@ class Metric(Explained):
         ----------
         weights : array-like, shape (n_features,)
         **context
-            vocabulary, weighting, takes_counts, score and what uses known links; see `Metric`.
+            vocabulary, weighting, takes_counts, score and the link weights; see `Metric`.
 
         Examples
         --------
@@ -128,7 +128,7 @@ class Metric(Explained):
         ----------
         matrix : array-like, shape (n_features, n_features)
         **context
-            vocabulary, weighting, takes_counts, score and what uses known links; see `Metric`.
+            vocabulary, weighting, takes_counts, score and the link weights; see `Metric`.
 
         Examples
         --------
@@ -156,7 +156,7 @@ class Metric(Explained):
         factors : array-like, shape (n_features, rank)
             float32 or float64; not copied if it has one of these types and contiguous rows.
         **context
-            vocabulary, weighting, takes_counts, score and what uses known links; see `Metric`.
+            vocabulary, weighting, takes_counts, score and the link weights; see `Metric`.
 
         Examples
         --------
@@ -393,7 +393,7 @@ class Metric(Explained):
             raise ValueError(f"metrics over {self.n_features} and {other.n_features} features cannot be added.")
         if (self.takes_counts, self.weighting) != (other.takes_counts, other.weighting):
             raise ValueError("metrics with different weightings cannot be added; fit both with the same one.")
-        if _ranking(self) != _ranking(other):
+        if (self.score, self.link_weights) != (other.score, other.link_weights):
             raise ValueError(
                 f"a metric that ranks by {_ranking(self)} and one that ranks by {_ranking(other)} cannot be added; "
                 "create both with the same score and link weights."
@@ -415,7 +415,7 @@ def check_score(score: str) -> None:
 
 
 def score_suffix(metric: Metric) -> str:
-    """Return the part of a repr that tells how candidates are ranked; empty for the default, distance."""
+    """Return the part of a repr that tells how candidates are ranked; empty for the distance without link weights."""
     score = ", score='similarity'" if metric.ranks_by_similarity else ""
     return score + "".join(f", {name}={value:g}" for name, value in metric.link_weights.items() if value)
 

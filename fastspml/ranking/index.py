@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import check_number, is_whole, quoted
+from fastspml.checks import check_finite_number, check_not_negative, is_whole, quoted
 from fastspml.labels import check_labels
 from fastspml.metric import Metric
 from fastspml.network import Network, as_networks
@@ -136,7 +136,8 @@ class LinkIndex:
         nodes : int64 array, shape (n_rows, k)
             Positions; -1 where fewer than k nodes are found because of `candidates`, `exclude` or `radius`.
         values : float64 array, shape (n_rows, k)
-            Squared distances, or similarities 2 x'Mc; nan where there is no node.
+            Squared distances, or similarities 2 x'Mc, as known links change them if the metric uses them; nan where
+            there is no node.
         """
         rows = self.metric.rows(X_new, "X_new")
         if radius is not None:
@@ -174,10 +175,10 @@ class LinkIndex:
         return blank_rows(self._is_known, rows)
 
     def _check_radius(self, radius: Any) -> None:
-        if not self.metric.ranks_by_similarity and radius != 0:
-            check_number("radius", radius)
-        elif not (is_whole(radius) or isinstance(radius, (float, np.floating))) or not np.isfinite(radius):
-            raise ValueError(f"radius must be a finite number, got {quoted(radius)}.")
+        if self.metric.ranks_by_similarity or self.metric.uses_links:
+            check_finite_number("radius", radius)
+        else:
+            check_not_negative("radius", radius)
 
     def neighbours(self, k: int, n_threads: int = 1) -> np.ndarray:
         """Return the positions of the k nearest other nodes of every node, shape (n_nodes, k), nearest first."""

@@ -2,8 +2,8 @@
 
 Nodes that are similar to a query often link to the same nodes as the query will. So a candidate gains if one of the
 nodes that are known to link to it is similar to the query, even where it is not similar itself. A candidate that many
-nodes link to is likely to be linked to again. Nothing of this is known of a new candidate, which would therefore be
-ranked too low: it gets a bonus instead.
+nodes link to is likely to be linked to again. Nothing of this is known of a new candidate: a bonus, which may be
+negative, is added to its score instead, so that it is ranked neither too low nor too high.
 """
 
 from __future__ import annotations

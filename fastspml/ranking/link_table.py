@@ -53,7 +53,7 @@ class LinkTable:
     node, candidate : arrays, shape (n_links,)
         Names of the nodes, or positions if they have none.
     score : float64 array
-        Similarity, or minus the squared distance; larger is likelier.
+        Similarity, or minus the squared distance, as known links change it; larger is likelier.
     probability : float64 array
         Probability of a link, nan without a calibration. It refers to the candidates and the density of links that the
         calibration was fitted on.

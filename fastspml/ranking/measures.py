@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -186,8 +187,7 @@ class HiddenLinks:
         """Return the scores of all nodes under a metric, with the links that a ranking may use."""
         scores = self._scores
         if scores is None or not scores.fits(metric):
-            known = KnownLinks(self.network.adjacency).without(np.flatnonzero(~self._is_known))
-            scores = NodeScores(metric, self.network, known=known)
+            scores = NodeScores(metric, self.network, known=self._known)
         elif scores.metric is not metric:  # the inverted index does not depend on the metric, so it is built once
             scores = scores.under(metric)
         self._scores = scores
@@ -196,8 +196,12 @@ class HiddenLinks:
     def link_terms(self, metric: Metric, nodes: np.ndarray) -> np.ndarray:
         """Return what a ranking can be made of, see `KnownLinks.terms`; shape (len(nodes), n_nodes, 4)."""
         scores = self._node_scores(metric)
-        known = scores.known or KnownLinks.none(self.network.n_nodes)
-        return known.terms(scores.own_scores(scores.rows[nodes]))
+        return self._known.terms(scores.own_scores(scores.rows[nodes]))
+
+    @cached_property
+    def _known(self) -> KnownLinks:
+        """The links that a ranking may use."""
+        return KnownLinks(self.network.adjacency).without(np.flatnonzero(~self._is_known))
 
     def _rank_by_scores(self, scorer: Scorer, is_candidate: np.ndarray, k: int) -> np.ndarray:
         """Return the measures of a scorer without a metric, block by block."""

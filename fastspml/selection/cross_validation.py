@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, as_completed
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -78,9 +77,10 @@ def select(
         How the ranking may use the links that are known, by default "neighbours" for the recommended grid and "never"
         for others. The link weights (see `Metric`) of the best setting are learned by logistic regression over the
         links of held-out nodes, which costs one fit a fold, and are used if they improve the score by more than a
-        standard error. "neighbours" learns `neighbour_weight` and `unlinked_bonus`, "popularity" the `degree_weight`
-        too: it often finds more links, but suggests the same nodes more often. Without effect for mapped networks and
-        with `anchors`.
+        standard error; a fold is scored with weights learned from the others. "neighbours" learns `neighbour_weight`
+        and `unlinked_bonus`. "popularity" learns the `degree_weight`, too: it often finds more links, but suggests the
+        same nodes more often. "never" learns none, and keeps those of the estimator, as do mapped networks and
+        `anchors`.
     one_standard_error : bool
         Choose, instead of the best, the first combination that is within one standard error of it. List the values
         of each parameter from simple to complex.
@@ -133,14 +133,13 @@ def select(
         runner = on_cluster(client, estimator, folds, score)
     is_halving = isinstance(estimator, Estimator) and (grid is None if halving is None else halving)
     rungs = successive.rungs_of(settings) if is_halving else successive.ALL_AT_ONCE
-    search = _Search(settings, len(folds.usable), progress)
+    search = _Search(settings, len(folds.usable), one_standard_error, progress)
     is_complete = search.run(runner, rungs, _refinements(estimator, grid), known_links)
-    trials = search.finished()
-    if not trials:
+    if not search.trials:
         raise ValueError("selection was interrupted before any setting had been fitted on all folds.")
-    best = _choose(trials, search.linked, one_standard_error)
+    best = search.choice()
     model = with_params(estimator, best.params).fit(networks)
-    ranked = sorted(trials, key=lambda trial: -trial.score)
+    ranked = sorted(search.finished(), key=lambda trial: -trial.score)
     beside = _baselines(networks, folds, score)
     selection = Selection(best.params, best.score, model, ranked, is_complete, score.name, beside, best)
     if not selection.beats_baselines_ and isinstance(estimator, Estimator):
@@ -154,7 +153,7 @@ def _checked_known_links(
     """Return how the ranking may use known links: "never" where they cannot be used."""
     if known_links is None:
         known_links = "neighbours" if grid is None else "never"
-    if known_links not in KNOWN_LINKS:
+    if known_links not in tuple(KNOWN_LINKS):
         raise ValueError(f"known_links must be one of {', '.join(KNOWN_LINKS)}; got {quoted(known_links)}.")
     can_use = isinstance(estimator, Estimator) and not anchors and not any(network.is_mapped for network in networks)
     return known_links if can_use else "never"
@@ -183,24 +182,25 @@ def _baselines(networks: list[Network], folds: Folds, scoring: Scoring) -> dict[
     return trials
 
 
-def _choose(trials: Sequence[Trial], linked: Trial | None, one_standard_error: bool) -> Trial:
-    """Return the trial to take: the best one and, if it pays, the same with known links, whose queries cost more."""
-    best = max((trial for trial in trials if trial is not linked), key=_score)
-    if one_standard_error:
-        return next(trial for trial in trials if trial.score >= best.score - best.standard_error)
-    if linked is not None:
-        mean, error = linked.ahead_of(best)
-        return linked if mean > error else best
-    return best
+def _choose(trials: Sequence[Trial], one_standard_error: bool) -> Trial:
+    best = max(trials, key=_score)
+    if not one_standard_error:
+        return best
+    return next(trial for trial in trials if trial.score >= best.score - best.standard_error)
 
 
 class _Search:
     """The trials of a search so far, by the position of the setting."""
 
     def __init__(
-        self, settings: Sequence[dict[str, Any]], n_folds: int, progress: Callable[[SelectProgress], Any] | None
+        self,
+        settings: Sequence[dict[str, Any]],
+        n_folds: int,
+        one_standard_error: bool,
+        progress: Callable[[SelectProgress], Any] | None,
     ) -> None:
         self.settings, self.n_folds, self.progress = list(settings), n_folds, progress
+        self.one_standard_error = one_standard_error
         self.trials: dict[int, list[Trial]] = {}
         self.linked: Trial | None = None  # the best setting with learned link weights
         self.n_done = self.n_fits = 0
@@ -208,7 +208,8 @@ class _Search:
 
     def run(self, runner: Runner, rungs: Sequence[int], refinements: Sequence[Refinement], known_links: str) -> bool:
         """Fit settings on all folds, rung by rung, then refinements of the best one; return whether all is done."""
-        left, last_fits = list(range(len(self.settings))), 0 if known_links == "never" else 2 * self.n_folds
+        left, has_links = list(range(len(self.settings))), known_links != "never" and self.n_folds > 1
+        last_fits = 2 * self.n_folds if has_links else 0
         with runner as start:
             try:
                 for r, rung in enumerate(rungs):
@@ -219,13 +220,25 @@ class _Search:
                     left = successive.promoted(self.settings, left, self.trials)
                 if any(self.refine(start, refinement) for refinement in refinements):
                     return False
-                return known_links == "never" or not self.learn_links(start, known_links)
+                return not has_links or not self.learn_links(start, known_links)
             except KeyboardInterrupt:
                 return False
 
     def finished(self) -> list[Trial]:
-        """Return the trials of the finished settings, in order."""
-        return [trial for s in sorted(self.trials) for trial in self.trials[s]]
+        """Return the trials of the finished settings, in order, and the one with link weights."""
+        trials = [trial for s in sorted(self.trials) for trial in self.trials[s]]
+        return trials if self.linked is None else [*trials, self.linked]
+
+    def choice(self) -> Trial:
+        """Return the best trial, or the same setting with known links if that is ahead by more than a standard error.
+
+        Queries that use known links cost more.
+        """
+        best = _choose([trial for trial in self.finished() if trial is not self.linked], self.one_standard_error)
+        if self.linked is not None:
+            mean, error = self.linked.ahead_of(best)
+            return self.linked if mean > error else best
+        return best
 
     def fit_rung(self, start: Any, tried: Sequence[int], rung: int) -> bool:
         """Fit settings on all folds for a share of their iterations; return whether `progress` stopped it."""
@@ -242,7 +255,7 @@ class _Search:
             results[s][f] = future.result()
             self.n_done += 1
             finished = self._finish(s, results[s]) if len(results[s]) == self.n_folds else []
-            if self.progress is not None and self.progress(self._record(finished)):
+            if self._is_stopped(finished):
                 return self.n_done < self.n_fits
         return False
 
@@ -251,30 +264,46 @@ class _Search:
         setting = refinement(self.finished())
         if setting is None:
             return False
+        self.settings.append(setting)
         self.n_fits += self.n_folds
-        return self._fit_one(start, setting)
+        return self.fit_rung(start, [len(self.settings) - 1], 1)
 
     def learn_links(self, start: Any, known_links: str) -> bool:
-        """Learn the link weights of the best setting, and try them; return whether `progress` stopped it."""
-        best = max(self.finished(), key=_score)
-        futures = [start(best.params, f, link_differences) for f in range(self.n_folds)]
-        differences = []
-        for future in futures:
-            differences.append(future.result()[0])
-            self.n_done += 1
-            if self.progress is not None and self.progress(self._record([])):
-                return True
+        """Learn the link weights of the best setting, and try them; return whether `progress` stopped it.
+
+        A fold is evaluated with the weights that were learned from the others, so that its score is not too good.
+        """
+        best = self.choice().params
+        found = self._on_each_fold(start, [best] * self.n_folds, link_differences)
+        if not found or self._is_stopped([]):
+            return True
+        differences = [part for part, _ in found]
         learned = learned_weights(np.concatenate(differences), known_links)
         if learned is None:
             return False
-        is_stopped = self._fit_one(partial(start, fit=evaluate_links), best.params | learned)
-        self.linked = next(iter(self.trials.get(len(self.settings) - 1, ())), None)
-        return is_stopped
+        others = [np.concatenate(differences[:f] + differences[f + 1 :]) for f in range(self.n_folds)]
+        settings = [best | (learned_weights(pairs, known_links) or dict.fromkeys(learned, 0.0)) for pairs in others]
+        found = self._on_each_fold(start, settings, evaluate_links)
+        if not found:
+            return True
+        evaluations = [evaluation._replace(params=best | learned) for (evaluation,), _ in found]
+        self.linked = _as_trial(evaluations, sum(taken for _, taken in found))
+        self._is_stopped([self.linked])
+        return False
 
-    def _fit_one(self, start: Any, setting: dict[str, Any]) -> bool:
-        """Fit one more setting on all folds; return whether `progress` stopped it."""
-        self.settings.append(setting)
-        return self.fit_rung(start, [len(self.settings) - 1], 1)
+    def _on_each_fold(self, start: Any, settings: Sequence[dict[str, Any]], fit: Callable[..., Any]) -> list[Any]:
+        """Run a function on all folds, each with a setting of its own; nothing if `progress` stopped it."""
+        results = []
+        for future in [start(setting, f, fit) for f, setting in enumerate(settings)]:
+            results.append(future.result())
+            self.n_done += 1
+            if len(results) < self.n_folds and self._is_stopped([]):
+                return []
+        return results
+
+    def _is_stopped(self, finished: list[Trial]) -> bool:
+        """Report progress; return whether the search has to stop."""
+        return self.progress is not None and bool(self.progress(self._record(finished)))
 
     def _finish(self, s: int, by_fold: Mapping[int, Any]) -> list[Trial]:
         """Add the trials of a setting that was fitted on all folds, one for each evaluation of a fit; return them."""

@@ -17,7 +17,7 @@ from fastspml.training.estimator import Estimator
 
 # What `select` takes as known_links, with the terms of a score that are learned.
 KNOWN_LINKS = {
-    "never": ("score",),
+    "never": (),
     "neighbours": ("score", "neighbour", "unlinked"),
     "popularity": ("score", "neighbour", "unlinked", "degree"),
 }
@@ -31,15 +31,16 @@ RIDGE = 1e-6  # keeps coefficients finite where links and non-links are separate
 def link_differences(
     estimator: Any, setting: dict[str, Any], fold: Fold, scoring: Scoring, is_stopped: threading.Event
 ) -> np.ndarray:
-    """Fit a setting without a fold; return the terms of links minus those of non-links, and weights.
+    """Fit a setting without a fold; return the terms of links minus those of non-links, for its held-out nodes.
 
-    Shape (n_pairs, 5): the TERMS, then the weight of the pair. The pairs of a node have weights that sum to 1.
+    Shape (n_pairs, 5): the differences of the TERMS, and the weight of the pair. Those of a node sum to 1.
     """
     model = _fitted(estimator, setting, fold, is_stopped)
-    parts, most_nodes = [NO_PAIRS], max(1, MOST_NODES // len(fold.hidden))
-    for q, hidden in enumerate(fold.hidden if not is_stopped.is_set() else ()):
-        parts.append(_differences(model.metric_for(hidden.network), hidden, most_nodes, q))
-    return np.concatenate(parts)
+    if is_stopped.is_set():
+        return NO_PAIRS
+    most_nodes = max(1, MOST_NODES // len(fold.hidden))
+    metrics = [model.metric_for(hidden.network) for hidden in fold.hidden]
+    return np.concatenate([_differences(metrics[q], hidden, most_nodes, q) for q, hidden in enumerate(fold.hidden)])
 
 
 def evaluate_links(
@@ -72,7 +73,7 @@ def _differences(metric: Metric, hidden: HiddenLinks, most_nodes: int, seed: int
     nodes = hidden.nodes.astype(np.int64)
     nodes = np.sort(rng.permutation(nodes[np.diff(adjacency.indptr)[nodes] > 0])[:most_nodes])
     parts = [NO_PAIRS]
-    for block in blocks(nodes, hidden.network.n_nodes):
+    for block in blocks(nodes, 8 * hidden.network.n_nodes):  # a term takes as much memory as a score
         for node, terms in zip(block.tolist(), hidden.link_terms(metric, block), strict=True):
             links = adjacency.indices[adjacency.indptr[node] : adjacency.indptr[node + 1]]
             others = np.setdiff1d(rng.integers(0, len(terms), N_OTHERS), np.append(links, node))
@@ -84,6 +85,8 @@ def _differences(metric: Metric, hidden: HiddenLinks, most_nodes: int, seed: int
 
 def learned_weights(differences: np.ndarray, known_links: str) -> dict[str, float] | None:
     """Return the link weights of a metric that rank links before non-links; None if scores do not tell them apart."""
+    if not len(differences):
+        return None
     terms = list(KNOWN_LINKS[known_links])
     found = _logistic(differences, terms)
     # A score is s + share (b - s), which is (s + w b) / (1 + w) with share = w / (1 + w).
@@ -96,11 +99,12 @@ def learned_weights(differences: np.ndarray, known_links: str) -> dict[str, floa
         found = _logistic(differences, terms)
     if not found["score"] > 0.0:
         return None
-    return {
+    learned = {
         "neighbour_weight": bounded / (1.0 - bounded),
         "degree_weight": found.get("degree", 0.0) / found["score"],
         "unlinked_bonus": found["unlinked"] / found["score"],
     }
+    return {name: float(f"{value:.4g}") for name, value in learned.items()}  # more digits would be noise
 
 
 def _logistic(differences: np.ndarray, terms: list[str]) -> dict[str, float]:
@@ -108,7 +112,8 @@ def _logistic(differences: np.ndarray, terms: list[str]) -> dict[str, float]:
     design, weights = differences[:, [TERMS.index(term) for term in terms]], differences[:, -1]
     scales = np.sqrt(np.average(design**2, axis=0, weights=weights)) + 1e-300
     design, weights = design / scales, weights / weights.sum()
-    coefficients, best = np.zeros(len(terms)), np.inf
+    coefficients = np.zeros(len(terms))
+    best = _loss(design, weights, coefficients)
     for _ in range(50):
         chances = 1.0 / (1.0 + np.exp(np.minimum(design @ coefficients, 500.0)))  # that a pair is in the wrong order
         gradient = RIDGE * coefficients - design.T @ (weights * chances)

@@ -15,7 +15,8 @@ from fastspml.splits import Split, fold_networks
 if TYPE_CHECKING:
     from fastspml.training.estimator import Estimator
 
-REFERENCE_NODES = 200  # nodes whose non-links give the mean and standard deviation of a model's scores
+REFERENCE_NODES = 200  # nodes whose non-links give the mean and standard deviation of a model's scores,
+REFERENCE_SHARE = 10  # at most one in 10: hiding the links of many changes the scores of all that they link to
 NON_LINKS_PER_NODE = 200  # sampled for each held-out node, and weighted to represent all of its non-links
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # scores, labels, nodes, weights
@@ -60,7 +61,8 @@ def _held_out_pairs(model: Estimator, q: int, split: Split, seed: int) -> Pairs:
 
 def _location_and_scale(model: Estimator, q: int, network: Network, seed: int) -> tuple[float, float]:
     """Return the mean and the standard deviation of the scores of non-links of some training nodes."""
-    nodes = np.random.default_rng([seed, q, 1]).permutation(network.n_nodes)[:REFERENCE_NODES]
+    n_nodes = min(REFERENCE_NODES, max(1, network.n_nodes // REFERENCE_SHARE))
+    nodes = np.random.default_rng([seed, q, 1]).permutation(network.n_nodes)[:n_nodes]
     scores = np.concatenate([row[others] for _, row, _, others in _scored(model, q, network, np.sort(nodes))])
     if not len(scores):
         return 0.0, 1.0

@@ -78,7 +78,7 @@ class SPML(SPMLParameters):
     average : bool
         Return the mean of all iterates instead of the last.
     neighbour_weight, degree_weight, unlinked_bonus : float
-        How known links change the ranking of candidates; see `Metric`. Training does not use them, `select` learns
+        How known links change the ranking of candidates; see `Metric`. Training does not use them; `select` learns
         them.
     weighting : "auto", None, kind or Weighting
         None: features are used unchanged. Otherwise the model weights them: give it plain counts, at `fit` and later.
