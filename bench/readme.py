@@ -1,8 +1,8 @@
 """Make the README's picture and tables again, and the summary of the paper's experiments: python -m bench.readme.
 
 Runs `fastspml demo` on the bundled data and keeps its figure as bench/results/demo.svg. The tables between the markers
-of README.md and bench/results/paper/summary.md come from the results of bench.accuracy, bench.anchors, bench.paper,
-bench.speed and bench.core.
+of README.md and bench/results/paper/summary.md come from the results of bench.accuracy, bench.anchors, bench.rivals,
+bench.paper, bench.speed and bench.core.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import fastspml as fs
 from bench import anchors
 from bench.environment import RESULTS, write_results
 from bench.paper import circles, tables
+from bench.rivals import results_page
 from fastspml.cli import main as fastspml
 
 README = Path(__file__).parent.parent / "README.md"
@@ -164,6 +165,34 @@ def anchors_sentence(results: dict[str, list[dict[str, Any]]]) -> str:
     return textwrap.fill(f"AUC in published protocols: {'; '.join(parts)}.", 120)
 
 
+# What a method can do: learn from links, rank candidates that were not in training, take words without features of pairs
+# that are made by hand, and learn from several networks a part that they share and one for each.
+ABILITIES = {
+    "cosine": (False, True, True, False),
+    "bm25s": (False, True, True, False),
+    "LightFM": (True, True, True, False),
+    "LightGBM": (True, True, False, False),
+    "Vowpal Wabbit": (True, True, True, False),
+    "GraphSAGE": (True, True, True, False),
+    "PECOS": (True, False, True, False),
+    "fastspml": (True, True, True, True),
+    "fastspml, select": (True, True, True, True),
+    "fastspml, popularity": (True, True, True, True),
+}
+
+
+def rivals_table(records: Sequence[dict[str, Any]]) -> str:
+    """Return what each method can do, its accuracy and its seconds, means over data sets, as Markdown."""
+    header = ["", "learns from links", "ranks unseen candidates", "no features by hand", "several networks"]
+    data, rows = list(dict.fromkeys(record["data"] for record in records)), []
+    for rival, abilities in ABILITIES.items():
+        found = [results_page.of(records, name, rival) for name in data]
+        means = [f"{np.mean([results_page.mean(part, name) for part in found]):.3f}" for name in ("auc", "recall")]
+        seconds = f"{np.mean([results_page.seconds(part) for part in found]):.1f}"
+        rows.append([rival, *("yes" if is_able else "no" for is_able in abilities), *means, seconds])
+    return tables.markdown([*header, "AUC", "recall@10", "CPU seconds"], rows)
+
+
 def paper_results() -> dict[str, list[dict[str, Any]]]:
     """Return the records of each experiment on all training nodes, one per split and method."""
     by_data = {}
@@ -261,6 +290,7 @@ def filled(text: str) -> str:
     accuracy = accuracy_table(read("accuracy/accuracy.json"))
     published = anchors_sentence(read("anchors/anchors.json")["results"])
     text = replace_between(text, "accuracy", f"{accuracy}\n\n{published}")
+    text = replace_between(text, "rivals", rivals_table(read("rivals.json")["records"]))
     return replace_between(text, "speed", speed_table(read("core.json"), read("speed/speed.json")))
 
 

@@ -96,12 +96,16 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", choices=list(DATA_SETS), default=list(DATA_SETS), metavar="name")
     parser.add_argument("--splits", type=int, help="number of splits, instead of the plan's")
     parser.add_argument("--pecos-python", default=sys.executable, help="interpreter of an environment with libpecos")
-    parser.add_argument("-o", "--output", type=Path, default=RESULTS)
+    parser.add_argument(
+        "-o", "--output", type=Path, help="folder (default: bench/results; with --quick bench/results/quick)"
+    )
     arguments = parser.parse_args()
     plan = QUICK if arguments.quick else FULL
     if arguments.splits:
         plan = plan._replace(n_splits=arguments.splits)
-    run(plan, arguments.only, arguments.data, arguments.output, arguments.pecos_python)
+    folder = arguments.output or (RESULTS / "quick" if arguments.quick else RESULTS)  # quick results are not published
+    folder.mkdir(parents=True, exist_ok=True)
+    run(plan, arguments.only, arguments.data, folder, arguments.pecos_python)
 
 
 if __name__ == "__main__":
