@@ -128,8 +128,8 @@ class LinkService:
         return bool(self._column_of)
 
     @property
-    def uses_links(self) -> bool:
-        """Whether the ranking uses known links; then links say through which neighbour they were found."""
+    def shows_through(self) -> bool:
+        """Whether links name the neighbour that they were found through."""
         return self.metric.neighbour_weight > 0
 
     def warm_up(self) -> None:
@@ -164,7 +164,7 @@ class LinkService:
             "is_blank": len(table.blank_nodes) > 0,
             "n_unknown": len(unknown),
             "unknown": unknown[:SHOWN_UNKNOWN],
-            "links": [_plain(link, self.uses_links) for link in table],
+            "links": [_plain(link, self.shows_through) for link in table],
         }
 
     def _checked(self, request: Any) -> tuple[str, int, int]:

@@ -33,7 +33,7 @@ def describe(service: LinkService) -> dict[str, Any]:
             "node": service.network.nodes[0].item(),
             "k": 3,
         }
-    if not service.uses_links:
+    if not service.shows_through:
         del link["properties"]["through"]
         link["required"].remove("through")
     return description
