@@ -184,6 +184,7 @@ which only Debian has.
 The lists of settings of LightGBM and GraphSAGE were improved on training nodes of Cora. Two things were changed after a
 first run on the hidden nodes of the first split: the order of Vowpal Wabbit's settings, and that fastspml's selection
 always tries the defaults beside the random settings of a small budget, which raised it on Debian and Wikipedia.
+What known links are worth to fastspml is learned by a method that was developed on training nodes of the first split.
 
 Measured on {machine["cores"]} cores of an {machine["processor"]}, commit {machine["commit"]}, with {listed}.
 
