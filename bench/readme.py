@@ -165,8 +165,8 @@ def anchors_sentence(results: dict[str, list[dict[str, Any]]]) -> str:
     return textwrap.fill(f"AUC in published protocols: {'; '.join(parts)}.", 120)
 
 
-# What a method can do: learn from links, rank candidates that were not in training, take words without features of pairs
-# that are made by hand, and learn from several networks a part that they share and one for each.
+# What a method can do: learn from links, rank candidates that were not in training, take words without hand-made
+# features of pairs, and learn from several networks a part that they share and one for each.
 ABILITIES = {
     "cosine": (False, True, True, False),
     "bm25s": (False, True, True, False),
