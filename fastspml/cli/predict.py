@@ -46,7 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="explain each link by so many words, or pairs of words",
+        help="explain each link by at most N words, or pairs of words",
     )
     parser.add_argument(
         "--json",
