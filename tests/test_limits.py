@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import zlib
 from pathlib import Path
 
@@ -121,8 +122,35 @@ def test_a_stored_chunk_that_is_larger_than_declared_is_refused(path):
     with h5py.File(path, "r+") as file:
         dataset = replace(file, DATA, shape=(10,), dtype="u1", chunks=(10,), compression="lzf")
         dataset.id.write_direct_chunk((0,), bytes(100_000))
-    with pytest.raises(ValueError, match="has a chunk that inflates to more than the declared 10 bytes"):
+    with pytest.raises(ValueError, match="has a chunk of 100000 bytes, more than the declared 10;"):
         fs.read_networks(path, verify=False)
+
+
+def test_a_chunk_that_claims_to_be_huge_is_refused_before_it_is_read(path):
+    """The size of a chunk is a number in the file: two gigabytes cost a damaged byte."""
+    fs.write_networks(path, fs.Network(np.eye(3)))
+    with h5py.File(path, "r+") as file:
+        values = np.random.default_rng(0).random(100)
+        dataset = replace(file, DATA, data=values, chunks=(100,), compression="gzip")
+        n_bytes = dataset.id.get_storage_size()
+    key = struct.pack("<IIQQ", n_bytes, 0, 0, 0)  # of the chunk's B-tree: size, filters left out, offsets
+    content = path.read_bytes()
+    assert content.count(key) == 1
+    path.write_bytes(content.replace(key, struct.pack("<IIQQ", 2**31, 0, 0, 0)))
+    with pytest.raises(ValueError, match="has a chunk of 2147483648 bytes, more than the declared 800;"):
+        fs.read_networks(path, verify=False)
+
+
+def test_chunks_that_cannot_be_compressed_are_read(path):
+    """Gzip makes them larger than declared."""
+    values = np.random.default_rng(0).integers(1, 256, 1_000_000).astype(np.uint8)
+    fs.write_networks(path, fs.Network(np.ones((1000, 1000))))
+    with h5py.File(path, "r+") as file:
+        dataset = replace(file, DATA, data=values, chunks=values.shape, compression="gzip")
+        dataset.id.write_direct_chunk((0,), zlib.compress(values.tobytes(), 0))  # level 0: not compressed
+        assert dataset.id.get_storage_size() > len(values) + 64
+    got = fs.read_networks(path, verify=False)[0]
+    assert np.array_equal(got.features.data, values)
 
 
 def test_large_honest_chunks_are_read(path):

@@ -387,7 +387,7 @@ def _is_canonical(matrix: Any) -> bool:
     for start, stop in _pieces(matrix):
         piece, values = indices[start : stop + 1], data[start:stop]
         falls = np.flatnonzero(piece[1:] <= piece[:-1]) + start + 1  # indices increase but for the start of a row
-        if not ((indptr[np.searchsorted(indptr, falls)] == falls).all() and values.all() and np.isfinite(values).all()):
+        if not ((indptr[np.searchsorted(indptr, falls)] == falls).all() and np.isfinite(values).all() and values.all()):
             return False
     return True
 
