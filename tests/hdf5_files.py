@@ -178,4 +178,9 @@ def sign(file, place, values):
         checksums.checksum_of_texts(np.atleast_1d(values).tolist()) if is_text else checksums.checksum_of_array(values)
     )
     writing.set_text(file[place], "checksum", checksum)
+    seal(file)
+
+
+def seal(file):
+    """Make the checksum of the whole file true."""
     writing.set_text(file, "checksum", checksums.seal(file, lambda group, name: group[name]))

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 
+import h5py
 import numpy as np
 import pytest
 
@@ -32,6 +33,7 @@ from fastspml.runs.run import Stopped, train
 from fastspml.runs.signals import noted_signals
 from fastspml.training import chunks, shards
 from fastspml.training.model_files import load_checkpoint, load_model, save_checkpoint
+from tests.hdf5_files import seal
 
 KEYS = {
     "recipe": "paper", "n_iters": 4_000, "batch_size": 50, "average": "true", "checkpoint_iters": 100, "weighting": "tfidf", "shards": 4,
@@ -315,6 +317,19 @@ def test_a_checkpoint_of_an_earlier_version_has_no_hidden_nodes_and_is_resumed(s
         del model.hidden_nodes_, model.n_nodes_
         save_checkpoint(path, model)
     assert np.array_equal(train(short, folder).state_.totals, expected.state_.totals)
+
+
+def test_a_checkpoint_without_a_state_is_damaged(short, tmp_path):
+    """Found by bench.torture: the model of such a file could not be resumed."""
+    expected, folder = train(short, tmp_path / "whole"), stopped(short, tmp_path / "run")
+    newest = sorted((folder / "checkpoints").glob("*.h5"))[-1]
+    with h5py.File(newest, "r+") as file:
+        del file["checkpoint/state"]
+        seal(file)
+    with pytest.raises(ValueError, match="holds a checkpoint without a state; resume from another one"):
+        load_checkpoint(newest)
+    assert np.array_equal(train(short, folder).state_.totals, expected.state_.totals)
+    assert newest.with_name(f"{newest.name}.damaged").exists()
 
 
 def test_checkpoints_wait_for_minutes(short, tmp_path, monkeypatch):

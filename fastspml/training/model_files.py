@@ -183,6 +183,8 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
     if file.find(group, "n_nodes") is not None:
         model.n_nodes_ = read_positions(file, group, "n_nodes").tolist()
     if file.find(group, "state") is None:
+        if not with_metrics:
+            file.refuse(f"{file.name} holds a checkpoint without a state; resume from another one.")
         return model
     model.n_features_ = file.number(group, "n_features")
     file.check_n_features(model.n_features_)
