@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ import pytest
 import fastspml as fs
 from fastspml import distributed
 from fastspml.cli import main
-from fastspml.cluster import driver, messages, worker
+from fastspml.cluster import driver, messages
 from fastspml.kernels.arguments import N_SUMMED
 
 dask = pytest.importorskip("distributed", reason="the extra 'distributed' is not installed")
@@ -150,32 +149,70 @@ def test_killed_workers_do_not_show(client, tasks, every_round, victims):
 
 
 def test_a_worker_that_missed_a_round_is_sent_all_totals(client, tasks, every_round, monkeypatch):
-    model = models()[0]
+    """Here each round has another worker."""
+    client.wait_for_workers(N_WORKERS, timeout=120)
+    rounds, since = [], []
+    plain_deal, plain_start = driver.deal, driver.Driver._start
+
+    def deal(shards, members, most_per_thread):
+        rounds.append(len(shards))
+        return plain_deal(shards, members[len(rounds) % 2 :][:1], most_per_thread)
+
+    def start(self, round, before):
+        since.append(before)
+        return plain_start(self, round, before)
+
+    def has_left_nothing(dask_worker):
+        return not dask_worker.state.actors
+
+    monkeypatch.setattr(driver, "deal", deal)
+    monkeypatch.setattr(driver.Driver, "_start", start)
+    model = models(n_iters=200)[0]
     expected = bits(model.fit(tasks))
-    monkeypatch.setattr(driver, "uuid", SimpleNamespace(uuid4=lambda: SimpleNamespace(hex="this run")))
-
-    def progress(record):
-        if record.iteration == 60:
-            client.run(worker.SEATS.clear)
-
-    assert bits(distributed.fit(again(model), tasks, client, progress)) == expected
+    wait_for_seats(monkeypatch, N_WORKERS)
+    assert bits(distributed.fit(again(model), tasks, client)) == expected
+    assert len(rounds) > 3
+    assert sum(before is None for before in since) >= len(rounds) - 1
     deadline = time.monotonic() + 60
-    while any(client.run(lambda: "this run" in worker.SEATS).values()):  # nothing of it is left behind
+    while not all(client.run(has_left_nothing).values()):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
+def wait_for_seats(monkeypatch, n_workers):
+    """Let the first round wait until all workers have their seats."""
+    plain = driver.Driver._ready
+
+    def ready(self):
+        while len(members := plain(self)) < n_workers:
+            time.sleep(0.01)
+        return members
+
+    monkeypatch.setattr(driver.Driver, "_ready", ready)
+
+
 def test_a_slow_worker_is_not_waited_for(client, tasks, every_round, monkeypatch):
     """Shards that are overdue are run by the driver."""
-    monkeypatch.setattr(driver, "PATIENCE_S", 0.01)
-    monkeypatch.setattr(driver, "PATIENCE", 0.0)
     model = models()[1]
     expected = bits(model.fit(tasks))
-    sleeping = [client.submit(time.sleep, 5, pure=False) for _ in range(3 * N_WORKERS)]  # all workers are busy
-    began = time.monotonic()
-    assert bits(distributed.fit(again(model), tasks, client)) == expected
-    assert not all(future.done() for future in sleeping) or time.monotonic() - began < 15
-    client.cancel(sleeping)
+    client.wait_for_workers(N_WORKERS, timeout=120)
+    pids = list(client.run(os.getpid).values())
+    stopped = []
+
+    def progress(record):
+        if record.iteration >= 50 and not stopped:
+            monkeypatch.setattr(driver, "PATIENCE_S", 0.01)
+            monkeypatch.setattr(driver, "PATIENCE", 0.0)
+            stopped.extend(pids)
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+
+    try:
+        assert bits(distributed.fit(again(model), tasks, client, progress)) == expected
+        assert stopped
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
 
 
 def test_stopped_on_a_cluster_and_resumed_anywhere(client, tasks, tmp_path, every_round):
@@ -188,45 +225,50 @@ def test_stopped_on_a_cluster_and_resumed_anywhere(client, tasks, tmp_path, ever
         assert bits(distributed.resume(fs.load_model(tmp_path / f"{number}.h5"), tasks, client)) == expected
 
 
-def test_tasks_have_equally_many_shards():
-    def sizes(n_shards, n_slots, most=99):
-        groups = driver.shard_groups(range(n_shards), n_slots, most)
-        assert [shard for group in groups for shard in group] == list(range(n_shards))
-        return [len(group) for group in groups]
+def test_shards_are_dealt_by_threads_and_speed():
+    def dealt(n_shards, members, most_per_thread=99):
+        members = [driver.Member(str(number), *member[:1], None, *member[1:]) for number, member in enumerate(members)]
+        groups = list(driver.deal(range(n_shards), members, most_per_thread))
+        assert [shard for group, _ in groups for shard in group] == list(range(n_shards))
+        return [(member.address, len(group)) for group, member in groups]
 
-    assert sizes(16, 2) == [2] * 8
-    assert sizes(11, 2) == [2] * 3 + [1] * 5
-    assert sizes(64, 2, most=3) == [3] * 20 + [2] * 2
-    assert sizes(5, 8) == sizes(5, 1, most=1) == [1] * 5
-    assert sizes(3, 0) == [3]  # no worker is there yet
+    assert dealt(16, [(1, 1.0), (1, 1.0)]) == [("0", 2), ("1", 2)] * 4
+    assert dealt(18, [(1, 1.0), (1, 1.0)]) == [("0", 2), ("1", 2)] * 4 + [("0", 2)]
+    assert dealt(5, [(1, 1.0), (1, 1.0)], 1) == [("0", 1), ("1", 1)] * 2 + [("0", 1)]
+    assert dealt(8, [(3, 1.0), (1, 1.0)]) == [("0", 3), ("1", 1)] * 2  # a call keeps all threads of a worker busy
+    assert dealt(8, [(1, 1.0), (1, 3.0)]) == [("0", 1), ("1", 1), *[("0", 1)] * 3, ("1", 1), *[("0", 1)] * 2]
+    assert dealt(64, [(1, 1.0), (1, 1.0)], most_per_thread=8) == [("0", 8), ("1", 8)] * 4
+    assert dealt(64, [(1, 1.0), (1, 1.0)], most_per_thread=4) == [("0", 4), ("1", 4)] * 8
 
 
 @pytest.mark.parametrize(
-    ("limit", "n_tasks"),
-    [({}, 8), ({"TASK_S": 0.0}, 16), ({"TASK_BYTES": 1.5 * 90 * 8}, 16)],
+    ("limit", "n_calls"),
+    [({}, 8), ({"CALL_S": 0.0}, 32), ({"CALL_BYTES": 3.5 * 90 * 8}, 11)],
     ids=["", "time", "bytes"],
 )
-def test_a_task_has_so_much_time_and_so_many_bytes_of_totals(tasks, every_round, monkeypatch, limit, n_tasks):
-    """Counted in a round of 16 shards, for two workers."""
-    submitted = []
-    plain = driver.Driver._submit
+def test_a_call_has_so_much_time_and_so_many_bytes_of_totals(tasks, every_round, monkeypatch, limit, n_calls):
+    """Counted in a round of 32 shards, for two workers."""
+    called = []
+    plain = driver.Member.run
 
-    def submit(self, start, shards):
+    def run(self, start, shards):
         self.iteration_s = 1e-9  # whatever was measured
-        submitted.append(shards)
+        called.append(shards)
         return plain(self, start, shards)
 
     for name, value in limit.items():
         monkeypatch.setattr(driver, name, value)
-    monkeypatch.setattr(driver.Driver, "_submit", submit)
-    model = fs.SPML.paper(n_iters=400, shards=16)
+    monkeypatch.setattr(driver.Member, "run", run)
+    wait_for_seats(monkeypatch, 2)
+    model = fs.SPML.paper(n_iters=700, shards=32)
     expected = bits(model.fit(tasks))
     with distributed.cluster("local:2") as client:
         assert bits(distributed.fit(again(model), tasks, client)) == expected
     # A worker that has missed a round is given its shards a second time.
-    second = list({group[0].start: group for group in submitted if group[0].start >= 320}.values())
-    assert sum(len(group) for group in second) == 16
-    assert len(second) == n_tasks
+    second = min(group[0].start for group in called) + 32 * 2  # by then it is known how long an iteration takes
+    groups = {group[0].start: group for group in called if second <= group[0].start < second + 32 * 2}
+    assert sum(len(group) for group in groups.values()) == 32
+    assert len(groups) == n_calls
 
 
 def test_what_travels_is_what_changed():

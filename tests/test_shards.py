@@ -315,7 +315,8 @@ def test_threads_that_cannot_start_are_done_without(no_threads_left, monkeypatch
 
 
 def test_without_any_thread_a_sentence(no_threads_left, monkeypatch):
-    network, model = small_network(), fs.SPML.paper(shards=4, n_iters=300)
+    monkeypatch.setattr(estimator, "available_threads", lambda: 2)
+    network, model = small_network(), fs.SPML.paper(shards=4, n_iters=300, n_threads=2)
 
     def start(*arguments):
         raise RuntimeError("can't start new thread")
@@ -324,7 +325,8 @@ def test_without_any_thread_a_sentence(no_threads_left, monkeypatch):
         patched.setattr(shards._thread, "start_new_thread", start)
         with pytest.raises(RuntimeError, match="the system cannot start another thread; end some of them"):
             model.fit(network)
-    assert model.resume(network).n_iters_ == 300
+        model.set_params(n_threads=1)  # the calling thread
+        assert model.resume(network).n_iters_ == 300
 
 
 def test_what_goes_wrong_in_a_shard_is_raised(no_threads_left, monkeypatch):

@@ -4,7 +4,7 @@ Workers run the shards of a round, and the driver, this process, merges them.
 For each round the driver sends the changes of the totals since the last round. Each shard returns the changes it made,
 as positions and values where that is smaller. The bits do not depend on which worker runs a shard: the tasks of a dead
 worker run elsewhere, a worker that is new or missed a round receives all totals, and the driver itself runs a shard
-that is overdue. It also runs rounds that take less time than their exchange.
+that is overdue. It also runs rounds that take less time than their exchange, on `n_threads` of its own.
 
 `fastspml.select` has an argument ``client`` of its own.
 """
@@ -23,7 +23,7 @@ from fastspml.cluster.worker import read_or_map
 from fastspml.network import Networks
 from fastspml.training.estimator import Estimator
 from fastspml.training.problem import Problem
-from fastspml.training.shards import Runner, RunShards, first_round, threads
+from fastspml.training.shards import Runner, RunShards, first_round
 from fastspml.training.state import ProgressCall, State, n_summed
 
 __all__ = ["cluster", "fit", "resume", "runner"]
@@ -95,19 +95,18 @@ def runner(client: Any, path: Location | None = None) -> Runner | None:
         return None
 
     @contextmanager
-    def on_cluster(problem: Problem, state: State, until: int) -> Iterator[RunShards]:
+    def on_cluster(problem: Problem, state: State, until: int, n_threads: int) -> Iterator[RunShards]:
         if problem.n_shards == 1:
             raise ValueError(
                 "a fit with shards=1 cannot be run on a cluster; set shards to 16 for every worker, as shards=32."
             )
         if first_round(problem, n_summed(state.sums)) >= until:
             warn_idle(f"all {until:,} iterations are needed before the first round of shards")
-        with threads(1)(problem, state, until) as run_here:
-            driver = Driver(client, problem, state, path, until, run_here)
-            try:
-                yield driver.run_shards
-            finally:
-                driver.leave()
+        driver = Driver(client, problem, state, path, until, n_threads)
+        try:
+            yield driver.run_shards
+        finally:
+            driver.leave()
 
     return on_cluster
 
@@ -141,7 +140,7 @@ def cluster(address: str | None) -> Iterator[Any]:
                 host="127.0.0.1",
                 dashboard_address="127.0.0.1:0",  # None would take the usual port, on every interface
             )
-        with workers, distributed.Client(workers) as client:
+        with workers, distributed.Client(workers, direct_to_workers=True) as client:
             yield client
         return
     if not number.startswith("//"):

@@ -78,7 +78,13 @@ class ShardResult(NamedTuple):
     counters: np.ndarray
     harmonic: np.ndarray
     counts: np.ndarray
-    elapsed_s: float
+
+
+class GroupResult(NamedTuple):
+    """The results of shards that one call ran."""
+
+    shards: list[ShardResult]
+    iteration_s: float  # of one thread
 
 
 @cache

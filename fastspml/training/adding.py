@@ -15,7 +15,6 @@ from fastspml.training.continuing import grown_networks, take_in
 from fastspml.training.packed import pack
 from fastspml.training.problem import Prepared, Problem
 from fastspml.training.progress_bar import shown
-from fastspml.training.shards import threads
 from fastspml.training.stages import train
 from fastspml.training.state import ProgressCall, State, make_sums, new_state
 
@@ -56,7 +55,7 @@ def add_task(
         is_frozen, before = common == "frozen", model.state_
         state = _state_of_new_task(model, is_frozen)
         problem = _problem_of_new_task(model, prepared, task_reg, is_frozen)
-        for _ in train(problem, state, [state.iteration + n_iters], call, threads(model.n_usable_threads)):
+        for _ in train(problem, state, [state.iteration + n_iters], call, model.n_usable_threads):
             pass
     model.task_names_ = [*model.task_names_, network.name]
     if np.ndim(model.task_reg) or task_reg != model.task_reg:

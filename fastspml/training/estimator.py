@@ -42,7 +42,7 @@ from fastspml.training.problem import (
     lay_out,
 )
 from fastspml.training.progress_bar import logged_compilation, shown
-from fastspml.training.shards import Runner, threads
+from fastspml.training.shards import Runner
 from fastspml.training.solution import learned_part
 from fastspml.training.stages import train
 from fastspml.training.state import ProgressCall, State, n_entries, new_state
@@ -211,7 +211,7 @@ class Estimator(Parameters, ABC):
         problem = self.problem(prepared)
         try:
             with shown(progress, type(self).__name__) as call, logged_compilation():
-                for _ in train(problem, self.state_, stops, call, runner or threads(self.n_usable_threads)):
+                for _ in train(problem, self.state_, stops, call, self.n_usable_threads, runner):
                     self.set_learned()
                     yield self
         except KeyboardInterrupt:

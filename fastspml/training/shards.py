@@ -24,7 +24,7 @@ import _thread
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -58,8 +58,9 @@ class Shard:
 
 # Run shards of a round; yields their states in order, and None from time to time while waiting.
 RunShards = Callable[[State, Round, Sequence[Shard]], Iterator[State | None]]
-# Who runs the shards of a fit: given its problem, its state and its last iteration, a context with such a function.
-Runner = Callable[[Problem, State, int], AbstractContextManager[RunShards]]
+# Who runs the shards of a fit, if not threads of this process: given its problem, its state, its last iteration and the
+# number of threads that this process may use, a context with such a function.
+Runner = Callable[[Problem, State, int, int], AbstractContextManager[RunShards]]
 
 
 # ---- the schedule ----------------------------------------------------------------------------------------------------
@@ -195,50 +196,57 @@ class _Stop:
     is_set = False
 
 
-def threads(n_threads: int) -> Runner:
-    """Return a runner of shards on threads of this process."""
+def threads(problem: Problem, n_threads: int) -> RunShards:
+    """Return a function that runs shards on threads of this process."""
+    if n_threads == 1:
+        return partial(_run_one_by_one, problem)
+    memories: list[ShardMemory] = []  # at most two for every thread
 
-    @contextmanager
-    def runner(problem: Problem, state: State, until: int) -> Iterator[RunShards]:
-        memories: list[ShardMemory] = []  # at most two for every thread
-
-        def run_shards(state: State, round: Round, shards: Sequence[Shard]) -> Iterator[State | None]:
-            while len(memories) < min(2 * n_threads, len(shards)):
-                memories.append(ShardMemory(problem, state))
-            stop, done, ended = _Stop(), SimpleQueue[Any](), SimpleQueue[None]()
-            left, free = _filled(shards), _filled(memories)
-            run = partial(run_shard, problem, state, round)
-            n_started = 0
-            try:
-                for _ in range(min(n_threads, len(shards))):
+    def run_shards(state: State, round: Round, shards: Sequence[Shard]) -> Iterator[State | None]:
+        while len(memories) < min(2 * n_threads, len(shards)):
+            memories.append(ShardMemory(problem, state))
+        stop, done, ended = _Stop(), SimpleQueue[Any](), SimpleQueue[None]()
+        left, free = _filled(shards), _filled(memories)
+        run = partial(run_shard, problem, state, round)
+        n_started = 0
+        try:
+            for _ in range(min(n_threads, len(shards))):
+                try:
+                    _thread.start_new_thread(_run_some, (run, left, free, done, ended, weakref.ref(stop)))
+                except RuntimeError as error:  # those that have started are enough
+                    if n_started == 0:
+                        raise RuntimeError("the system cannot start another thread; end some of them.") from error
+                    break
+                n_started += 1
+            waiting: dict[int, tuple[ShardMemory, Any]] = {}
+            for shard in shards:
+                while shard.start not in waiting:
                     try:
-                        _thread.start_new_thread(_run_some, (run, left, free, done, ended, weakref.ref(stop)))
-                    except RuntimeError as error:  # those that have started are enough
-                        if n_started == 0:
-                            raise RuntimeError("the system cannot start another thread; end some of them.") from error
-                        break
-                    n_started += 1
-                waiting: dict[int, tuple[ShardMemory, Any]] = {}
-                for shard in shards:
-                    while shard.start not in waiting:
-                        try:
-                            start, memory, part = take(done, HEARTBEAT_S)
-                            waiting[start] = memory, part
-                        except Empty:
-                            yield None
-                    memory, part = waiting.pop(shard.start)
-                    if isinstance(part, BaseException):
-                        raise part
-                    yield part
-                    free.put(memory)
-            finally:
-                stop.is_set = True
-                for _ in range(n_started):
-                    ended.get()
+                        start, memory, part = take(done, HEARTBEAT_S)
+                        waiting[start] = memory, part
+                    except Empty:
+                        yield None
+                memory, part = waiting.pop(shard.start)
+                if isinstance(part, BaseException):
+                    raise part
+                yield part
+                free.put(memory)
+        finally:
+            stop.is_set = True
+            for _ in range(n_started):
+                ended.get()
 
-        yield run_shards
+    return run_shards
 
-    return runner
+
+def _run_one_by_one(problem: Problem, state: State, round: Round, shards: Sequence[Shard]) -> Iterator[State | None]:
+    """Run shards in the calling thread; yield None between chunks."""
+    memory = ShardMemory(problem, state)
+    for shard in shards:
+        part = memory.start(state, round, shard)
+        while part.iteration < shard.last:
+            run_next_chunk(problem, part, shard.last, memory.workspace)
+            yield None if part.iteration < shard.last else part
 
 
 def take(queue: SimpleQueue[Any], timeout_s: float) -> Any:

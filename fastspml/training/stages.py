@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from fastspml.training import shards
 from fastspml.training.chunks import Workspace, run_next_chunk
@@ -17,7 +18,12 @@ from fastspml.training.state import Progress, ProgressCall, State
 
 
 def train(
-    problem: Problem, state: State, stops: Sequence[int], progress: ProgressCall | None, runner: Runner
+    problem: Problem,
+    state: State,
+    stops: Sequence[int],
+    progress: ProgressCall | None,
+    n_threads: int,
+    runner: Runner | None = None,
 ) -> Iterator[int]:
     """Run Algorithm 1 or 2, updating `state` in place; yield at each of the iterations in `stops`, ascending.
 
@@ -25,7 +31,11 @@ def train(
     """
     state.reserve(stops[-1])
     has_to_stop = _reporter(problem, state, stops[-1], progress)
-    with runner(problem, state, stops[-1]) as run_shards:
+    if runner is None:
+        context: AbstractContextManager[RunShards] = nullcontext(shards.threads(problem, n_threads))
+    else:
+        context = runner(problem, state, stops[-1], n_threads)
+    with context as run_shards:
         for stop in stops:
             is_stopped = any(has_to_stop() for _ in steps(problem, state, stop, run_shards))
             yield state.iteration
