@@ -12,9 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from heapq import heappop, heappush
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,11 +45,16 @@ class Member:
     n_threads: int
     future: Any  # of its seat
     iteration_s: float  # of one of its threads, as measured
+    seat: Any = None  # Dask's proxy of it
 
-    @cached_property
-    def seat(self) -> Any:
-        """Dask's proxy of the seat."""
-        return self.future.result()
+    def has_seat(self) -> bool:
+        """Tell whether the worker has its seat; raise what went wrong when it was made."""
+        if self.future.status == "error":
+            raise self.future.exception()
+        if self.seat is None and self.future.status == "finished":
+            with suppress(TimeoutError, CancelledError):  # the worker may have frozen, or died
+                self.seat = self.future.result(timeout=HEARTBEAT_S)
+        return self.seat is not None
 
     def run(self, start: RoundStart, shards: Sequence[Shard]) -> Call:
         """Call `Seat.run` with these arguments."""
@@ -139,11 +142,7 @@ class Driver:
                 Seat, self.recipe, n_threads[address], workers=[address], actor=True, pure=False
             )
             self.members[address] = Member(address, n_threads[address], future, self.iteration_s or 1.0)
-        members = sorted(self.members.values(), key=attrgetter("address"))
-        for member in members:
-            if member.future.status == "error":
-                raise member.future.exception()
-        return [member for member in members if member.future.status == "finished"]
+        return [member for _, member in sorted(self.members.items()) if member.has_seat()]
 
     def _n_threads(self) -> dict[str, int]:
         """Return the number of threads of each worker."""
