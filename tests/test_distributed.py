@@ -136,7 +136,7 @@ def test_killed_workers_do_not_show(client, tasks, every_round, victims):
     client.wait_for_workers(N_WORKERS, timeout=120)
     for model in models(n_iters=100)[: 2 if victims == 1 else 1]:
         expected = bits(model.fit(tasks))
-        before, killed = sorted(client.nthreads()), []
+        before, killed = sorted(client.run(os.getpid)), []  # those that answer
 
         def progress(record, before=before, killed=killed):
             if record.iteration >= 60 and not killed:  # in the middle of a round
@@ -169,7 +169,7 @@ def test_a_worker_that_missed_a_round_is_sent_all_totals(client, tasks, every_ro
     monkeypatch.setattr(driver.Driver, "_start", start)
     model = models(n_iters=200)[0]
     expected = bits(model.fit(tasks))
-    wait_for_seats(monkeypatch, N_WORKERS)
+    wait_for_seats(monkeypatch)
     assert bits(distributed.fit(again(model), tasks, client)) == expected
     assert len(rounds) > 3
     assert sum(before is None for before in since) >= len(rounds) - 1
@@ -179,16 +179,38 @@ def test_a_worker_that_missed_a_round_is_sent_all_totals(client, tasks, every_ro
         time.sleep(0.05)
 
 
-def wait_for_seats(monkeypatch, n_workers):
-    """Let the first round wait until all workers have their seats."""
+def wait_for_seats(monkeypatch):
+    """Let every round wait until all workers have their seats."""
     plain = driver.Driver._ready
 
     def ready(self):
-        while len(members := plain(self)) < n_workers:
+        while len(members := plain(self)) < len(self.client.nthreads()):
             time.sleep(0.01)
         return members
 
     monkeypatch.setattr(driver.Driver, "_ready", ready)
+
+
+def test_a_worker_that_joins_late_is_given_shards(tasks, every_round, monkeypatch):
+    model, callees = models(n_iters=200)[0], []
+    expected = bits(model.fit(tasks))
+    plain = driver.Member.run
+
+    def run(self, *arguments):
+        callees.append(self.address)
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(driver.Member, "run", run)
+    wait_for_seats(monkeypatch)
+    with distributed.cluster("local:1") as client:
+
+        def progress(record):
+            if record.iteration >= 60 and len(client.nthreads()) == 1:
+                client.cluster.scale(2)
+                client.wait_for_workers(2, timeout=120)
+
+        assert bits(distributed.fit(again(model), tasks, client, progress)) == expected
+    assert len(set(callees)) == 2
 
 
 def test_a_slow_worker_is_not_waited_for(client, tasks, every_round, monkeypatch):
@@ -259,7 +281,7 @@ def test_a_call_has_so_much_time_and_so_many_bytes_of_totals(tasks, every_round,
     for name, value in limit.items():
         monkeypatch.setattr(driver, name, value)
     monkeypatch.setattr(driver.Member, "run", run)
-    wait_for_seats(monkeypatch, 2)
+    wait_for_seats(monkeypatch)
     model = fs.SPML.paper(n_iters=700, shards=32)
     expected = bits(model.fit(tasks))
     with distributed.cluster("local:2") as client:
