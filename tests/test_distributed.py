@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -291,6 +293,28 @@ def test_a_call_has_so_much_time_and_so_many_bytes_of_totals(tasks, every_round,
     groups = {group[0].start: group for group in called if second <= group[0].start < second + 32 * 2}
     assert sum(len(group) for group in groups.values()) == 32
     assert len(groups) == n_calls
+
+
+@pytest.mark.parametrize(
+    ("n_threads", "n_slots", "size", "pays"),
+    [(1, 2, 1000, True), (2, 2, 1000, False), (2, 8, 1000, True), (1, 0, 1000, False), (1, 2, 1, False)],
+    ids=["two workers", "as many threads here", "more workers", "no worker", "too short"],
+)
+def test_a_round_is_given_to_workers_if_they_are_faster(n_threads, n_slots, size, pays):
+    measured = SimpleNamespace(iteration_s=1e-4, n_threads=n_threads)
+    state = SimpleNamespace(sums=[np.zeros(1000)] * N_SUMMED)
+    assert driver.Driver._pays(measured, state, 32, size, n_slots) == pays
+    measured.iteration_s = None  # not known yet
+    assert not driver.Driver._pays(measured, state, 32, size, n_slots)
+
+
+def test_arguments_of_a_call_are_dropped_with_its_result():
+    """Dask has them in a reference cycle."""
+    future = Future()
+    future.set_result("found")
+    call = driver.Call(None, [], ["start", "shards"], future)
+    assert call.result() == "found"
+    assert call.arguments == []
 
 
 def test_what_travels_is_what_changed():
