@@ -181,6 +181,14 @@ def test_a_worker_that_missed_a_round_is_sent_all_totals(client, tasks, every_ro
         time.sleep(0.05)
 
 
+def test_a_shard_that_was_cut_off_is_continued_by_a_worker(client, tasks, every_round):
+    for model in models(n_iters=100):
+        expected = bits(model.fit(tasks))
+        cut_off = again(model).set_params(n_iters=50).fit(tasks)  # the first round has shards of four iterations
+        assert cut_off.state_.local is not None
+        assert bits(distributed.resume(cut_off.set_params(n_iters=100), tasks, client)) == expected
+
+
 def wait_for_seats(monkeypatch):
     """Let every round wait until all workers have their seats."""
     plain = driver.Driver._ready
