@@ -189,6 +189,17 @@ def test_a_packed_index_of_one_line(tmp_path):
     assert outcome("debian", tmp_path / "Packages.gz").startswith("Packages.gz, line 1: is longer than 34 MB.")
 
 
+def test_a_packed_index_that_declares_a_huge_dictionary(tmp_path):
+    """Found by bench.torture: a byte of the header of an .xz file lets its decoder ask for 4 GB."""
+    packed = bytearray(lzma.compress(b"Package: a\n\n"))
+    start, length = 12, (packed[12] + 1) * 4  # of the header of the first block
+    packed[start + 4] = 40
+    packed[start + length - 4 : start + length] = zlib.crc32(packed[start : start + length - 4]).to_bytes(4, "little")
+    (tmp_path / "Packages.xz").write_bytes(packed)
+    said = outcome("debian", tmp_path / "Packages.xz")
+    assert said.startswith("Packages.xz needs more memory to unpack than is free; unpack it first.")
+
+
 def element(kind, payload):
     return np.array([kind, len(payload)], "<u4").tobytes() + payload + bytes(-len(payload) % 8)
 

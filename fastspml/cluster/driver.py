@@ -202,10 +202,9 @@ class Driver:
                     waiting[0] = member.run(everything, group)
                     continue
                 self.iteration_s = member.iteration_s = found.iteration_s
-                for shard, part in zip(group, found.shards, strict=True):
+                for part in found.shards:
                     sums = part.change.applied(round.base, part.counters, part.harmonic)
-                    first = shard.last - len(part.counts)
-                    yield replace(state, sums=sums, counts=part.counts, round=None, first=first)
+                    yield replace(state, sums=sums, counts=part.counts, round=None)
             waiting.popleft()
             began = time.monotonic()
 

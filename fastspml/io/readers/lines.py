@@ -98,6 +98,8 @@ def numbered_bytes(path: str | Path) -> Iterator[tuple[int, bytes]]:
                 number += len(lines)
     except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{Path(path).name} is damaged: its compressed data end or break off ({error}).") from None
+    except MemoryError:  # an .xz file names the size of its dictionary, up to 4 GB
+        raise ValueError(f"{Path(path).name} needs more memory to unpack than is free; unpack it first.") from None
     if rest:
         yield number, rest
     elif number == 1:
