@@ -218,6 +218,7 @@ BAD_DOCUMENTS = [
         r"d\.csv, line 2: is not a valid line of a table \(unexpected end of data\)",
     ),
     ("d.csv", 'id,text\na,"ap"ple\nb,x\n', r"d\.csv, line 2: is not a valid line of a table"),
+    ("d.tsv", 'id\ttext\na\t"ap"ple\n', r"d\.tsv, line 2: is not a valid line of a table \('\\t' expected after"),
     ("d.csv", "id,text\na,apple\na,pear\n", r"d\.csv, line 3: 'a' appeared before; ids must be distinct"),
     ("d.csv", "id,text\n ,apple\n", r"d\.csv, line 2: the document has no name"),
     ("d.csv", "id,text\n" + "a" * 1001 + ",apple\n", r"line 2: 'a+'\.\.\. has 1001 characters"),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import quoted
+from fastspml.checks import printable, quoted
 from fastspml.io.readers.bounds import LARGEST_INDEX, LONGEST_NAME
 from fastspml.io.readers.lines import (
     NO_NAME,
@@ -179,7 +179,7 @@ def csv_records(path: str | Path, delimiter: str, problems: Problems) -> Iterato
             except StopIteration:
                 return
             except csv.Error as error:
-                problems.add(path, fed[0], f"is not a valid line of a table ({error})")
+                problems.add(path, fed[0], f"is not a valid line of a table ({printable(error)})")
                 continue
             if any(field.strip() for field in fields):
                 yield fed[0], fields
