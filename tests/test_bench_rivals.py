@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import threading
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 import fastspml as fs
 from bench.rivals import __main__ as command
-from bench.rivals import child, data_sets, ideas, registry, results_page
+from bench.rivals import child, data_sets, ideas, registry, results_page, texts
 from bench.rivals.cosine import Cosine
-from bench.rivals.rival import Clock, TunedRival, with_tasks
+from bench.rivals.fastspml_default import MetricScores
+from bench.rivals.fastspml_select import FastspmlSelect
+from bench.rivals.rival import WARM_UP_S, Clock, TunedRival, with_tasks
 from bench.rivals.union import Union
 
 
@@ -256,6 +262,140 @@ def test_measurements_are_not_repeated_but_skipped_ones_are():
     assert command.is_done([record("fastspml", 0.8)], key)
     assert not command.is_done([key | {"skipped": "no texts"}], key)
     assert not command.is_done([record("fastspml", 0.8)], key | {"budget": 30.0})
+
+
+# ---- what is run -----------------------------------------------------------------------------------------------------
+
+
+ALL = list(registry.RIVALS), list(data_sets.DATA_SETS)
+
+
+def test_the_quick_plan_measures_every_method_on_every_data_set_once():
+    made = [measurement for job in command.jobs_of(command.QUICK, *ALL, []) for measurement in job]
+    assert sorted((m.rival, m.data) for m in made) == sorted((rival, data) for rival in ALL[0] for data in ALL[1])
+    assert {(m.split, m.budget, m.max_ranked, m.max_tokens) for m in made} == {(0, 3.0, 100, 32)}
+
+
+def test_the_full_plan_leaves_nothing_out_and_runs_one_process_at_a_time():
+    made = [measurement for job in command.jobs_of(command.FULL, *ALL, []) for measurement in job]
+    assert len(made) == 3 * len(ALL[0]) * len(ALL[1])
+    assert {m.max_ranked for m in made} == {None}
+    assert command.FULL.n_processes == 1
+    assert command.left_out(command.FULL) == command.left_out(command.FULL._replace(n_splits=1)) == ""
+
+
+def test_methods_that_share_encoded_texts_do_not_run_at_the_same_time():
+    jobs = command.jobs_of(command.QUICK, *ALL, [])
+    assert [m.rival for m in jobs[0]] == ["MiniLM, faiss", "fastspml, words and MiniLM"]
+    assert {len(job) for job in jobs if job[0].rival != "MiniLM, faiss"} == {1}
+
+
+def test_what_has_been_measured_is_no_job():
+    records = [record("fastspml", 0.8) | {"budget": 3.0}]
+    assert command.jobs_of(command.QUICK, ["fastspml"], ["Cora"], records) == []
+    assert len(command.jobs_of(command.FULL, ["fastspml"], ["Cora"], records)) == 3
+
+
+def test_the_page_and_the_help_of_the_quick_run_say_what_it_leaves_out(capsys, monkeypatch, tmp_path):
+    command.write_page(
+        [record("fastspml", 0.8, budget=3.0), record("cosine", 0.7, budget=3.0)], command.QUICK, tmp_path
+    )
+    page = (tmp_path / "rivals.md").read_text()
+    monkeypatch.setattr(command.sys, "argv", ["rivals", "--help"])
+    with pytest.raises(SystemExit):
+        command.main()
+    for text in (page, " ".join(capsys.readouterr().out.split())):
+        assert "1 of 3 random splits; about 3 instead of 30 CPU seconds" in text
+        assert "at most 100 hidden nodes of a task are ranked" in text
+        assert "first 32 tokens of a text, instead of 128" in text
+
+
+def test_the_page_of_the_full_run_has_no_such_note(tmp_path):
+    command.write_page([record("fastspml", 0.8, budget=30.0)], command.FULL, tmp_path)
+    assert (tmp_path / "rivals.md").read_text().startswith("# Beside its rivals\n\nMade by")
+
+
+@pytest.mark.parametrize("n_processes", [1, 2])
+def test_every_measurement_is_run_and_recorded(monkeypatch, tmp_path, n_processes):
+    key = {"data", "rival", "split", "budget"}
+    measures = {name: value for name, value in record("any", 0.8).items() if name not in key}
+    monkeypatch.setattr(command, "run_child", lambda python, made: measures | {"by": python})
+    rivals, data = ["cosine", "PECOS", "fastspml"], ["Cora", "Wikipedia"]
+    command.run(command.QUICK._replace(n_processes=n_processes), rivals, data, tmp_path, "of PECOS")
+    records = command.read_records(tmp_path / "rivals.json")
+    assert len(records) == 6
+    assert {r["by"] for r in records if r["rival"] == "PECOS"} == {"of PECOS"}
+    assert all(f"## {name}" in (tmp_path / "rivals.md").read_text() for name in data)
+
+
+def test_two_processes_run_at_a_time(monkeypatch):
+    both = threading.Barrier(2, timeout=60)
+    monkeypatch.setattr(command, "run_child", lambda python, made: {"place": both.wait()})
+    jobs = command.jobs_of(command.QUICK, ["cosine", "fastspml"], ["Cora"], [])
+    assert sorted(found["place"] for _, found, _ in command.measured(jobs, 2, "")) == [0, 1]
+
+
+def test_a_child_is_told_what_to_measure(monkeypatch):
+    made = child.Measurement("cosine", "Cora", 2, 3.0, 100, 32)
+    ran = []
+
+    def run(told, **options):
+        ran.append(told)
+        return subprocess.CompletedProcess(told, 0, '{"auc": 1}', "")
+
+    monkeypatch.setattr(command.subprocess, "run", run)
+    assert command.run_child("python", made) == {"auc": 1}
+    assert child.Measurement(**json.loads(ran[0][-1])) == made
+
+
+def test_a_selection_without_time_left_keeps_the_defaults(networks):
+    rival = FastspmlSelect().fit(networks[:1], seconds=2 * WARM_UP_S)
+    defaults = fs.SPML().fit(networks[:1])
+    np.testing.assert_array_equal(rival.scores(networks[0], [0, 1]), MetricScores(defaults).scores(networks[0], [0, 1]))
+    assert rival.n_tried == 1
+
+
+def test_the_warm_up_of_a_selection_selects():
+    rival = FastspmlSelect()
+    child.warm_up(rival)
+    assert len(rival.scorer.training) == 1  # known links are scored only after a selection
+
+
+@pytest.mark.parametrize(
+    ("n", "at_most", "expected"), [(10, None, 10), (10, 10, 10), (10, 4, 4), (11, 5, 4), (0, 5, 0)]
+)
+def test_ranked_nodes_are_spread_over_all(n, at_most, expected):
+    got = child.some_of(np.arange(n), at_most)
+    assert len(got) == expected
+    assert n == 0 or (got[0] == 0 and got[-1] >= n - 3)
+
+
+def test_only_some_hidden_nodes_are_ranked(networks):
+    ranked = []
+
+    class Watched(Cosine):
+        def scores(self, network, nodes):
+            ranked.append(len(nodes))
+            return super().scores(network, nodes)
+
+    child.measure(Watched(), networks, split=0, budget=1.0, max_ranked=4)
+    assert ranked == [4, 4]
+
+
+def test_vectors_of_fewer_tokens_have_a_file_of_their_own(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    encoded = []
+
+    def encode(found, max_tokens):
+        encoded.append(max_tokens)
+        return np.full((len(found), texts.WIDTH), max_tokens, dtype=np.float32), 1.5
+
+    monkeypatch.setattr(texts, "encode", encode)
+    got = [texts.Vectors({"a": "some words"}, *limit) for limit in ((), (32,), (), (32,))]
+    assert encoded == [texts.MAX_TOKENS, 32]
+    network = fs.Network(np.ones((2, 1)), np.zeros((2, 2)), nodes=["a", "b"])
+    assert [vectors.of(network)[:, 0].tolist() for vectors in got[2:]] == [[texts.MAX_TOKENS, 0], [32, 0]]
+    assert [vectors.seconds for vectors in got] == [1.5] * 4
 
 
 # ---- ideas -----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -16,10 +16,22 @@ from scipy import sparse
 import fastspml as fs
 from bench.rivals.data_sets import DATA_SETS
 from bench.rivals.registry import RIVALS, missing, rival_class
-from bench.rivals.rival import Rival
+from bench.rivals.rival import WARM_UP_S, Rival
+from bench.rivals.texts import MAX_TOKENS, Vectors
 
 TEST_SIZE = 0.2
 MEASURES = {"auc": "AUC", "reciprocal_rank": "MRR", "recall": "recall@10"}
+
+
+class Measurement(NamedTuple):
+    """One rival on one split of one data set."""
+
+    rival: str
+    data: str
+    split: int
+    budget: float  # CPU seconds of tuning and training
+    max_ranked: int | None = None  # hidden nodes of a task that are ranked, at most; None for all
+    max_tokens: int = MAX_TOKENS  # of a text that are encoded
 
 
 class Blind:
@@ -46,14 +58,20 @@ def without_links(network: fs.Network) -> fs.Network:
     return network.with_links(sparse.csr_array((network.n_nodes, network.n_nodes), dtype=bool))
 
 
-def measure(rival: Rival, networks: list[fs.Network], split: int, budget: float) -> dict[str, Any]:
-    """Tune, train and evaluate a rival on a split."""
+def measure(
+    rival: Rival, networks: list[fs.Network], split: int, budget: float, max_ranked: int | None = None
+) -> dict[str, Any]:
+    """Tune, train and evaluate a rival on a split; at most max_ranked hidden nodes of a task are ranked."""
     splits = fs.split_networks([network.undirected() for network in networks], TEST_SIZE, split)
     started = time.process_time()
     rival.fit([part.train for part in splits], budget)
     seconds = time.process_time() - started
     scorer = Blind(rival, [part.network for part in splits])
-    qualities = [fs.link_quality(scorer, p.network, p.test_nodes, seen=p.train_nodes) for p in splits]
+    ranked = [some_of(part.test_nodes, max_ranked) for part in splits]
+    qualities = [
+        fs.link_quality(scorer, part.network, nodes, seen=part.train_nodes)
+        for part, nodes in zip(splits, ranked, strict=True)
+    ]
     return {
         **means_of(qualities),
         "to_seen": means_of([quality.to_seen for quality in qualities]),
@@ -61,11 +79,16 @@ def measure(rival: Rival, networks: list[fs.Network], split: int, budget: float)
         "errors": {name: error_of([getattr(quality, name) for quality in qualities]) for name in MEASURES},
         "train_s": seconds,
         "encode_s": rival.vectors.seconds if rival.needs_texts else 0.0,
-        "queries_per_s": sum(len(part.test_nodes) for part in splits) / scorer.seconds,
+        "queries_per_s": sum(map(len, ranked)) / scorer.seconds,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "setting": {key: str(value) for key, value in rival.setting.items()},
         "n_tried": rival.n_tried,
     }
+
+
+def some_of(nodes: np.ndarray, at_most: int | None) -> np.ndarray:
+    """Return every n-th node, for the smallest n that leaves at most some; None for all nodes."""
+    return nodes[:: max(1, -(-len(nodes) // at_most))] if at_most else nodes
 
 
 def means_of(qualities: list[Any]) -> dict[str, float]:
@@ -97,13 +120,13 @@ def warm_up(rival: Rival) -> None:
     """Import and compile what the rival uses, so that no measurement contains it."""
     network = fs.synthetic_networks(n_tasks=1, n_nodes=200, n_features=100, words_per_node=8, links_per_node=6)[0]
     named = fs.Network(network.features, network.adjacency, nodes=[f"n{i}" for i in range(200)])
-    fs.link_quality(rival.fit([named], 0.01), named, [0, 1])
+    fs.link_quality(rival.fit([named], WARM_UP_S), named, [0, 1])
 
 
 def main() -> None:
-    """Read name of the rival, of the data set, number of the split and budget; print one line of JSON."""
-    name, data_name, split, budget = sys.argv[1:]
-    rival, data_set = rival_class(RIVALS[name]), DATA_SETS[data_name]
+    """Read the measurement to make, as JSON with the names of a `Measurement`; print its record, one line of JSON."""
+    made = Measurement(**json.loads(sys.argv[1]))
+    rival, data_set = rival_class(RIVALS[made.rival]), DATA_SETS[made.data]
     reason = missing(rival)
     if rival.needs_texts and data_set.texts is None:
         reason = "no texts"
@@ -114,11 +137,9 @@ def main() -> None:
         warnings.simplefilter("ignore")
         networks, vectors = data_set.read(), None
         if rival.needs_texts:
-            from bench.rivals.texts import Vectors
-
-            vectors = Vectors(data_set.texts(networks))  # type: ignore[misc]
+            vectors = Vectors(data_set.texts(networks), made.max_tokens)  # type: ignore[misc]
         warm_up(rival(vectors))
-        found = measure(rival(vectors), networks, int(split), float(budget))
+        found = measure(rival(vectors), networks, made.split, made.budget, made.max_ranked)
     print(json.dumps(found | {"versions": versions(rival)}))
 
 

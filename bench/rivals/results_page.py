@@ -154,8 +154,8 @@ def skipped(records: Sequence[Record]) -> str:
     return "\n".join(f"- {text} ({', '.join(dict.fromkeys(data))})" for text, data in reasons.items()) or "- none"
 
 
-def page(records: Sequence[Record], budget: float) -> str:
-    """Return the page as Markdown."""
+def page(records: Sequence[Record], budget: float, note: str = "") -> str:
+    """Return the page as Markdown; `note` says what a shorter run leaves out."""
     names = list(dict.fromkeys(record["data"] for record in records))
     n_splits = len({record["split"] for record in records})
     parts = [
@@ -169,7 +169,7 @@ def page(records: Sequence[Record], budget: float) -> str:
     listed = ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
     spread = "over splits" if n_splits > 1 else "over hidden nodes, because there is one split"
     return f"""# Beside its rivals
-
+{note and f"{chr(10)}{note}{chr(10)}"}
 Made by `python -m bench.rivals`: {n_splits} random split{"s" if n_splits > 1 else ""}, a fifth of the nodes hidden,
 links made undirected. Every method ranks the same candidates for the same hidden nodes, and the same code computes the
 measures: means over tasks of means over hidden nodes, ± a standard error {spread}.

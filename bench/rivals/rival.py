@@ -13,6 +13,7 @@ import fastspml as fs
 from fastspml.ranking.measures import Scorer
 
 VALIDATION_SIZE, MAX_VALIDATED = 0.2, 200  # share of the training nodes; nodes of a task that are ranked
+WARM_UP_S = 0.01  # the budget of a warm-up, whose results are not used
 
 Setting = dict[str, Any]
 
