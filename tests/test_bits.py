@@ -18,6 +18,10 @@ from fastspml.kernels.arguments import N_SUMMED
 from fastspml.training import chunks, estimator
 
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())
+FACTORED = {
+    "10 1": "94cdb9b802d9c2af", "32 1": "840070a19fd6393b", "40 1": "46207f0df9552941", "64 1": "b1995fc4b8f0117a",
+    "96 3": "9d73385618add395", "continued with float64": "399a61947a86e911",
+}  # fmt: skip
 N_ITERS = {1: 60, 2: 90, 3: 111, 8: 230, 64: 1500}  # by shards: some rounds, the last one cut off in the middle
 
 
@@ -90,6 +94,24 @@ def test_one_shard_gives_the_bits_that_it_gave_before_there_were_shards():
         got[f"add_task {common}"] = digest(model)
         got[f"add_task {common} then partial_fit"] = digest(model.partial_fit(networks, 20))
     assert got == GOLDEN
+
+
+def test_factored_metrics_have_the_bits_that_they_had_before_vectors():
+    """Digests of the commit before; ranks of whole vectors, of a part of one, and of both."""
+    networks, got = golden_networks(), {}
+    for rank, ensemble in ((10, 1), (32, 1), (40, 1), (64, 1), (96, 3)):
+        params = {"metric": "factored", "rank": rank, "ensemble": ensemble, "seed": 5, "n_iters": 60, "weighting": None}
+        got[f"{rank} {ensemble}"] = digest_of_factors(fs.MTSPML(**params).fit(networks))
+    wider = [fs.Network(net.features.astype(np.float64), net.adjacency, name=net.name) for net in networks]
+    begun = fs.MTSPML(metric="factored", rank=64, n_iters=20, weighting=None).fit(networks)
+    got["continued with float64"] = digest_of_factors(begun.partial_fit(wider, 20))
+    assert got == FACTORED
+
+
+def digest_of_factors(model):
+    """Return a short digest of the two sums of a factored metric."""
+    sums = model.state_.sums
+    return hashlib.sha256(sums.factor_totals.tobytes() + sums.squares.tobytes()).hexdigest()[:16]
 
 
 # ---- any number of shards ----

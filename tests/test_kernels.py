@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import fastspml as fs
-from fastspml.kernels import diagonal, draws, embedding, factored, full, generator, scoring
+from fastspml.kernels import diagonal, draws, embedding, factored, full, generator, scoring, vectors
 from fastspml.kernels.arguments import DiagonalBuffers, FactoredBuffers, FullBuffers, Scales, Update
 from fastspml.kernels.full import SparseVector
+from fastspml.kernels.jit import kernel
 from fastspml.kernels.rows import Span, SplitRows, Triplet, record_dtype
 from fastspml.sparse.csr import as_kernel_csr
 from fastspml.training import problem
@@ -208,6 +209,29 @@ def test_gap_and_sums_of_factors(score, rows, seed, are_split, ensemble):
     assert not sums.factor_totals[:, RANK:].any()
     np.testing.assert_allclose(form.step_sizes, 0.2 / np.sqrt(sums.squares + 1e-12))
     assert n_changed == np.count_nonzero(rows) * RANK
+
+
+@kernel
+def run_vectors(array, other, scale, size, bits, got):
+    """Write array + (scale * other + signed sizes), and add scale * other to array, from element 1 on."""
+    vector = vectors.add_signed(vectors.zeros(got), array, ONE, got.dtype.type(1.0), got.dtype.type(0.0), bits)
+    vectors.store(vectors.add_signed(vector, other, ONE, scale, size, bits), got, ONE)
+    vectors.add_scaled(array, ONE, other, ONE, scale)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bits", [0, 1, 2**31, 0xDEADBEEF, 2**32 - 1])
+def test_vectors_round_as_single_numbers_do_and_stay_within_their_elements(dtype, bits):
+    rng = np.random.default_rng(bits)
+    array, other, got = rng.normal(size=(3, 34)).astype(dtype)
+    scale, size = dtype(rng.normal()), dtype(0.1)
+    signed = np.array([size if bits >> k & 1 else -size for k in range(32)])
+    expected, expected_sum = got.copy(), array.copy()
+    expected[1:33] = array[1:33] + (scale * other[1:33] + signed)
+    expected_sum[1:33] += scale * other[1:33]
+    run_vectors(array, other, scale, size, np.uint32(bits), got)
+    assert got.tobytes() == expected.tobytes()
+    assert array.tobytes() == expected_sum.tobytes()
 
 
 def test_packed_triangle():

@@ -104,6 +104,26 @@ def _one_sum_of_squares(vector, rank):
     return total / np.float64(rank)
 
 
+@kernel
+def _embed_in_memory(form, nonzeros, row, settings, factor_totals, member, embedding, first):
+    size = embedding.dtype.type(factored.FIRST_NORM / np.sqrt(np.float64(settings.rank)))
+    for k in range(factored.SIGNS):
+        embedding[first + k] = 0.0
+    for p in range(row.start, row.start + row.n):
+        f, x = np.uint64(feature_at(nonzeros, p)) * settings.n_members + member, value_at(nonzeros, p)
+        bits, scaled = factored.sign_bits(settings.factor_seed, f, first), x * form.step_sizes[f]
+        for k in range(factored.SIGNS):
+            total = factor_totals[f, first + k]
+            embedding[first + k] += scaled * total + factored.first_factor(bits, k, size * x)
+
+
+@kernel
+def _add_in_memory(factor_totals, row, direction, x):
+    total = factor_totals[row]
+    for k in range(np.uint64(len(direction))):
+        total[k] += x * direction[k]
+
+
 def _signed(feature: Any, value: Any) -> np.dtype:
     return np.dtype([("feature", np.dtype(feature).str.replace("u", "i")), ("value", value)])
 
@@ -150,6 +170,9 @@ TRICKS: dict[str, Callable[[], None]] = {
     "prefetch metric": _off((schedule, "prefetch_metric", _nothing)),
     "scatter 2 x_i, not x_i": _off((diagonal, "scatter_doubled", _scatter), (diagonal, "feature_gradient", _gradient)),
     "violated triplets without a branch": _off((algorithms, "keep_if_violated", _keep_by_branch)),
+    "vectors in registers": _off(
+        (factored, "embed_factors", _embed_in_memory), (factored, "add_direction", _add_in_memory)
+    ),
     "four partial sums": _off((factored, "sum_gap_terms", _one_sum), (factored, "mean_square", _one_sum_of_squares)),
 }
 

@@ -13,13 +13,15 @@ member m is row f n_members + m of the sums below.
 The state is two sums: S, of these rows, and G, of their mean squares. AdaGrad in dual-averaging form gives
 F_f = F0_f + step S_f / sqrt(G_f + EPSILON). F itself is not kept: its rows are S_f times a step size per feature, plus
 F0_f, whose elements are 0.1 / sqrt(rank) with random signs from a hash. That halves the memory that a triplet reads and
-writes. Rows of S are padded with zeros to whole cache lines; the compiler vectorises the loops over factors k.
+writes. Rows of S are padded with zeros to whole cache lines. 32 factors at a time are computed as vectors in registers,
+those that remain in loops over factors k.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from fastspml.kernels import vectors
 from fastspml.kernels.generator import mix
 from fastspml.kernels.jit import kernel
 from fastspml.kernels.prefetch import elements_per_line, prefetch
@@ -29,6 +31,7 @@ ZERO, ONE, TWO, THREE, FOUR = (np.uint64(number) for number in range(5))
 I, J, L = ZERO, ONE, TWO  # positions of a triplet's nodes in its embeddings
 EPSILON = 1e-12  # avoids a division by zero; far below the mean squares of features that were updated
 FIRST_NORM = 0.1  # Euclidean norm of a row of F0
+CACHED_LINES = np.uint64(2**15)  # of 64 bytes, 2 MB: the cache of one core, and some of the shared one
 SIGNS = np.uint64(32)  # signs from one hash
 SIGN_KEY = np.uint64(0xD1B54A32D192ED03)  # odd, and different from the increment of the draws
 
@@ -72,6 +75,12 @@ def set_step_sizes(settings, squares, step_sizes):
 
 
 @kernel
+def exceeds_cache(factor_totals):
+    """Tell whether S is too large to stay in the cache; for a smaller S, prefetching costs more than it saves."""
+    return np.uint64(factor_totals.size) // elements_per_line(factor_totals) > CACHED_LINES
+
+
+@kernel
 def prefetch_factors(nonzeros, row, settings, factor_totals, member):
     """Prefetch the rows of S for the features of a row."""
     width, per_line = np.uint64(factor_totals.shape[1]), elements_per_line(factor_totals)
@@ -83,27 +92,42 @@ def prefetch_factors(nonzeros, row, settings, factor_totals, member):
 
 
 @kernel
-def add_to_embedding(embedding, row, x, settings, step_sizes, factor_totals):
-    """Add x times a row of F to an embedding, (width,), in place; numbers beyond the rank are arbitrary."""
-    size = embedding.dtype.type(FIRST_NORM / np.sqrt(np.float64(settings.rank))) * x
-    total, scaled = factor_totals[row], x * step_sizes[row]
+def embed_row(form, nonzeros, row, settings, factor_totals, member, embedding):
+    """Set embedding, (width,), to F'x of a row for a member of the ensemble, in place."""
     width = np.uint64(len(embedding))
-    for first in range(ZERO, width, SIGNS):
-        bits = sign_bits(settings.factor_seed, row, first)
-        for k in range(min(SIGNS, width - first)):
-            embedding[first + k] += scaled * total[first + k] + first_factor(bits, k, size)
+    n_whole = width - width % SIGNS
+    for first in range(ZERO, n_whole, SIGNS):
+        embed_factors(form, nonzeros, row, settings, factor_totals, member, embedding, first)
+    if n_whole < width:
+        embed_last_factors(form, nonzeros, row, settings, factor_totals, member, embedding, n_whole)
+    for k in range(settings.rank, width):
+        embedding[k] = 0.0
 
 
 @kernel
-def embed_row(form, nonzeros, row, settings, factor_totals, member, embedding):
-    """Set embedding, (width,), to F'x of a row for a member of the ensemble, in place."""
-    for k in range(np.uint64(len(embedding))):
-        embedding[k] = 0.0
+def embed_factors(form, nonzeros, row, settings, factor_totals, member, embedding, first):
+    """Set factors first to first + 31 of an embedding, in place; numbers beyond the rank are arbitrary."""
+    width, sums = np.uint64(len(embedding)), vectors.zeros(embedding)
+    size = embedding.dtype.type(FIRST_NORM / np.sqrt(np.float64(settings.rank)))
     for p in range(row.start, row.start + row.n):
-        f, x = np.uint64(feature_at(nonzeros, p)), value_at(nonzeros, p)
-        add_to_embedding(embedding, f * settings.n_members + member, x, settings, form.step_sizes, factor_totals)
-    for k in range(settings.rank, np.uint64(len(embedding))):
-        embedding[k] = 0.0
+        f, x = np.uint64(feature_at(nonzeros, p)) * settings.n_members + member, value_at(nonzeros, p)
+        bits = sign_bits(settings.factor_seed, f, first)
+        sums = vectors.add_signed(sums, factor_totals, f * width + first, x * form.step_sizes[f], size * x, bits)
+    vectors.store(sums, embedding, first)
+
+
+@kernel
+def embed_last_factors(form, nonzeros, row, settings, factor_totals, member, embedding, first):
+    """Set the factors of an embedding from first on, fewer than 32, in place; as `embed_factors`."""
+    size = embedding.dtype.type(FIRST_NORM / np.sqrt(np.float64(settings.rank)))
+    n_last = np.uint64(len(embedding)) - first
+    for k in range(n_last):
+        embedding[first + k] = 0.0
+    for p in range(row.start, row.start + row.n):
+        f, x = np.uint64(feature_at(nonzeros, p)) * settings.n_members + member, value_at(nonzeros, p)
+        bits, total, scaled = sign_bits(settings.factor_seed, f, first), factor_totals[f], x * form.step_sizes[f]
+        for k in range(n_last):
+            embedding[first + k] += scaled * total[first + k] + first_factor(bits, k, size * x)
 
 
 @kernel
@@ -160,6 +184,17 @@ def mean_square(vector, rank):
 
 
 @kernel
+def add_direction(factor_totals, row, direction, x):
+    """Add x times a direction, (width,), to a row of S, in place."""
+    width = np.uint64(len(direction))
+    n_whole, total = width - width % SIGNS, factor_totals[row]
+    for first in range(ZERO, n_whole, SIGNS):
+        vectors.add_scaled(factor_totals, row * width + first, direction, first, x)
+    for k in range(n_whole, width):
+        total[k] += x * direction[k]
+
+
+@kernel
 def add_factor_row(form, nonzeros, row, direction, settings, member, sums):
     """Add x_f u to S_f and its mean square to G_f, for the features of a row, in place; return how much of S changed.
 
@@ -168,9 +203,7 @@ def add_factor_row(form, nonzeros, row, direction, settings, member, sums):
     rate, square = np.float64(settings.clock_rate), mean_square(direction, settings.rank)
     for p in range(row.start, row.start + row.n):
         f, x = np.uint64(feature_at(nonzeros, p)) * settings.n_members + member, np.float64(value_at(nonzeros, p))
-        total, scaled = sums.factor_totals[f], direction.dtype.type(rate * x)
-        for k in range(np.uint64(len(direction))):
-            total[k] += scaled * direction[k]
+        add_direction(sums.factor_totals, f, direction, direction.dtype.type(rate * x))
         sums.squares[f] += rate * x * x * square
         form.step_sizes[f] = settings.step / np.sqrt(sums.squares[f] + EPSILON)
     return row.n * settings.rank

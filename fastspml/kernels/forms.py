@@ -6,7 +6,7 @@ from numba.extending import overload
 
 from fastspml.kernels.arguments import Buffers, DiagonalBuffers, FactoredBuffers, FullBuffers
 from fastspml.kernels.diagonal import add_diagonal, clip_diagonal, gap_diagonal, gradient_diagonal, scaled
-from fastspml.kernels.factored import add_factors, gap_factors, prefetch_factors
+from fastspml.kernels.factored import add_factors, exceeds_cache, gap_factors, prefetch_factors
 from fastspml.kernels.full import SparseVector, add_outer, differences, gap_full, norm_weight
 from fastspml.kernels.jit import OPTIONS
 from fastspml.kernels.rows import span_of
@@ -139,7 +139,7 @@ def _prefetch_nothing(buffers, rows, nodes, settings, sums, member):
 
 
 def _prefetch_factored(buffers, rows, nodes, settings, sums, member):
-    for c in range(3):
+    for c in range(3 if exceeds_cache(sums.factor_totals) else 0):
         prefetch_factors(rows.nonzeros, span_of(rows.indptr, nodes[c]), settings, sums.factor_totals, member)
 
 
