@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -239,6 +240,28 @@ def test_seconds_say_who_was_tuned():
     assert "0.10 s without any; with tuning, fastspml takes 4.0 s" in line
 
 
+def test_seconds_of_a_rival_are_also_told_without_its_tuning():
+    records = [record("fastspml", 0.8, train_s=0.1), record("PECOS", 0.9, last_s=0.25)]
+    assert "in 2.0 s with its tuning (0.25 s without it, for the setting that it chose)" in results_page.speed_line(
+        records, "Cora"
+    )
+
+
+def test_the_last_training_is_timed_without_the_tuning(networks):
+    class Slow(Cosine):
+        settings = ({"a": 1}, {"a": 2})
+
+        def train(self, networks, setting, clock):
+            began = time.process_time()
+            while time.process_time() - began < 0.05:
+                pass
+            return super().train(networks, setting, clock)
+
+    found = child.measure(Slow(), networks[:1], split=0, budget=1000.0)
+    assert found["last_s"] >= 0.05
+    assert found["train_s"] >= found["last_s"] + 0.1  # two settings were tried before
+
+
 def test_leads_are_paired_by_split():
     ahead = [record("PECOS", 0.9, split=0), record("PECOS", 0.6, split=1)]
     behind = [record("fastspml", 0.8, split=0), record("fastspml", 0.5, split=1)]
@@ -308,6 +331,15 @@ def test_the_page_and_the_help_of_the_quick_run_say_what_it_leaves_out(capsys, m
         assert "1 of 3 random splits; about 3 instead of 30 CPU seconds" in text
         assert "at most 100 hidden nodes of a task are ranked" in text
         assert "first 32 tokens of a text, instead of 128" in text
+
+
+def test_the_note_counts_processes_only_if_there_are_several():
+    assert "2 processes at a time" in command.left_out(command.QUICK)
+    assert "at a time" not in command.left_out(command.QUICK._replace(n_processes=1))
+
+
+def test_the_page_says_that_a_selection_can_exceed_the_budget():
+    assert "fastspml's selection needs about 10 fits at least" in results_page.page([record("fastspml", 0.8)], 5.0)
 
 
 def test_the_page_of_the_full_run_has_no_such_note(tmp_path):

@@ -48,12 +48,13 @@ def left_out(plan: Plan) -> str:
     """Return what a plan leaves out of the full one, in a paragraph; empty for the full plan."""
     if plan._replace(n_splits=FULL.n_splits, n_processes=FULL.n_processes) == FULL:
         return ""
+    together = f"; {plan.n_processes} processes at a time, so seconds are less exact" if plan.n_processes > 1 else ""
     return (
         f"A quick look, not a result to cite. Compared with the full run: {plan.n_splits} of {FULL.n_splits} random "
         f"splits; about {plan.budget:g} instead of {FULL.budget:g} CPU seconds to tune and train, so fewer settings "
         f"are tried; at most {plan.max_ranked} hidden nodes of a task are ranked, instead of all; sentence vectors "
-        f"of the first {plan.max_tokens} tokens of a text, instead of {FULL.max_tokens}; {plan.n_processes} "
-        "processes at a time, so seconds are less exact. All data sets and methods are measured."
+        f"of the first {plan.max_tokens} tokens of a text, instead of {FULL.max_tokens}{together}. All data sets and "
+        "methods are measured."
     )
 
 

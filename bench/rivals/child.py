@@ -78,6 +78,7 @@ def measure(
         "to_unseen": means_of([quality.to_unseen for quality in qualities]),
         "errors": {name: error_of([getattr(quality, name) for quality in qualities]) for name in MEASURES},
         "train_s": seconds,
+        "last_s": rival.last_s,
         "encode_s": rival.vectors.seconds if rival.needs_texts else 0.0,
         "queries_per_s": sum(map(len, ranked)) / scorer.seconds,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,

@@ -15,6 +15,7 @@ from fastspml.selection.refinements import by_ensemble
 # Fits of all iterations that a setting costs per fold in a search by successive halving, evaluations included.
 COST, FEW_FOLDS, ALL_FOLDS = 0.3, 3, 5
 ENSEMBLE_COST, LINKS_COST = 2, 2  # fits that the fit of an ensemble, and learning what known links do, cost
+LEAST_FITS = 1 + FEW_FOLDS * (1 + LINKS_COST)  # of a selection without a search: folds, known links, the last fit
 
 
 class FastspmlSelect(Rival):
@@ -35,9 +36,8 @@ class FastspmlSelect(Rival):
         fit_s, grid = clock.used, recommended_grid(estimator, networks)
         n_settings = len(all_settings(estimator, grid, None, 0))
         ensemble_fits = ENSEMBLE_COST + FEW_FOLDS * (1 + ENSEMBLE_COST * (1 + LINKS_COST))
-        plain_fits = 1 + FEW_FOLDS * (1 + LINKS_COST)
         # What is kept for the refinements of the best setting and the last fit, at most half of the budget.
-        last_fits = ensemble_fits if 2 * ensemble_fits * fit_s <= clock.left else plain_fits
+        last_fits = ensemble_fits if 2 * ensemble_fits * fit_s <= clock.left else LEAST_FITS
         n_fits = (clock.left - last_fits * fit_s) / (COST * fit_s)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SelectionWarning)

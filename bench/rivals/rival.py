@@ -54,6 +54,7 @@ class Rival(ABC):
     modules : names of the modules that it needs
     needs_texts : whether it needs the texts of the nodes
     scorer : what ranks candidates, set by `fit`
+    last_s : CPU seconds of the last training, without tuning; None if not known
     """
 
     name: str = ""
@@ -67,6 +68,7 @@ class Rival(ABC):
         self.vectors = vectors
         self.setting: Setting = {}
         self.n_tried = 0
+        self.last_s: float | None = None
 
     @abstractmethod
     def fit(self, networks: list[fs.Network], seconds: float) -> Rival:
@@ -104,7 +106,9 @@ class TunedRival(Rival):
             longest, self.n_tried = max(longest, clock.used - started), self.n_tried + 1
             if score > best:
                 self.setting, best = setting, score
+        started = clock.used
         self.scorer = self._trained(networks, self.setting, Clock(clock.left))
+        self.last_s = clock.used - started
         return self
 
     def _trained(self, networks: list[fs.Network], setting: Setting, clock: Clock) -> Scorer:
