@@ -33,6 +33,7 @@ EXCHANGE_BYTES_PER_S = 4e8  # rate at which shards send their totals back, measu
 CALLS_PER_WORKER = 4  # in a round: the first shards are merged while the others run
 CALL_S = 1.0  # that the shards of a call may take together
 CALL_BYTES = 2**24  # that the totals of these shards may have together
+SMOOTHING = 4  # calls that the speed of a worker is a mean of, about: short ones vary by a factor of two
 PATIENCE_S = 10.0  # the driver waits this long for a call, at least,
 PATIENCE = 4  # and this number of times as long as its shards should take, before it runs them itself
 
@@ -44,7 +45,7 @@ class Member:
     address: str
     n_threads: int
     future: Any  # of its seat
-    iteration_s: float  # of one of its threads, as measured
+    iteration_s: float  # of one of its threads, a mean of those measured
     seat: Any = None  # Dask's proxy of it
 
     def has_seat(self) -> bool:
@@ -201,7 +202,8 @@ class Driver:
                     everything = everything or self._start(round, None)
                     waiting[0] = member.run(everything, group)
                     continue
-                self.iteration_s = member.iteration_s = found.iteration_s
+                self.iteration_s = found.iteration_s
+                member.iteration_s += (found.iteration_s - member.iteration_s) / SMOOTHING
                 for part in found.shards:
                     sums = part.change.applied(round.base, part.counters, part.harmonic)
                     yield replace(state, sums=sums, counts=part.counts, round=None)
