@@ -37,6 +37,8 @@ SMOOTHING = 4  # calls that the speed of a worker is a mean of, about: short one
 PATIENCE_S = 10.0  # the driver waits this long for a call, at least,
 PATIENCE = 4  # and this number of times as long as its shards should take, before it runs them itself
 
+GONE = (RuntimeError, CancelledError)  # what Dask raises if it knows already that the worker of an actor is gone
+
 
 @dataclass
 class Member:
@@ -50,10 +52,8 @@ class Member:
 
     def has_seat(self) -> bool:
         """Tell whether the worker has its seat; raise what went wrong when it was made."""
-        if self.future.status == "error":
-            raise self.future.exception()
-        if self.seat is None and self.future.status == "finished":
-            with suppress(TimeoutError, CancelledError):  # the worker may have frozen, or died
+        if self.seat is None and self.future.status in ("finished", "error"):
+            with suppress(TimeoutError, *GONE):
                 self.seat = self.future.result(timeout=HEARTBEAT_S)
         return self.seat is not None
 
@@ -62,7 +62,7 @@ class Member:
         arguments = [start, shards]
         try:
             future = self.seat.run(arguments)
-        except (RuntimeError, CancelledError):  # Dask knows already that the worker is gone
+        except GONE:
             future = Future[None]()
             future.set_exception(ConnectionError(f"the worker at {self.address} is gone."))
         return Call(self, shards, arguments, future)
