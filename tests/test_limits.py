@@ -14,6 +14,8 @@ from scipy import sparse
 
 import fastspml as fs
 from fastspml.io import reading
+from fastspml.io.filters import check_inflation
+from fastspml.io.limits import check_n_features
 from fastspml.metric import FullMetric
 from tests.conftest import make_network
 from tests.hdf5_files import replace, sign
@@ -98,13 +100,14 @@ def test_memory_of_networks_that_share_arrays_is_counted_for_each(path, monkeypa
     assert len(fs.read_networks(path, verify=False)) == 40
 
 
-def deflate_bomb(file, place, declared, inflated, extra_filter=()):
-    """Store a chunk that inflates to more bytes than it declares."""
+def deflate_bomb(file, place, declared, inflated, n_random=0, extra_filter=()):
+    """Store a chunk that inflates to more bytes than it declares, zeros after some random bytes."""
     del file[place]
     dataset = file.create_dataset(
         place, (declared,), "u1", chunks=(declared,), compression="gzip", **dict(extra_filter)
     )
-    dataset.id.write_direct_chunk((0,), zlib.compress(bytes(inflated), 9))
+    content = np.random.default_rng(0).bytes(n_random).ljust(inflated, b"\0")
+    dataset.id.write_direct_chunk((0,), zlib.compress(content, 9))
 
 
 def test_a_chunk_that_inflates_beyond_its_declared_size_is_refused(path):
@@ -166,6 +169,24 @@ def test_large_honest_chunks_are_read(path):
         assert fs.read_networks(path, verify=False)[0].features.toarray().tolist() == expected.tolist()
 
 
+def test_a_large_chunk_that_gzip_makes_larger_is_read(tmp_path):
+    """Random bytes do not compress: gzip adds 5 bytes to every 16 kB of them."""
+    expected = np.random.default_rng(0).integers(0, 256, (1000, 1000)).astype(np.uint8)
+    path = tmp_path / "random.h5ad"
+    write_h5ad_of(path, expected, compression="gzip", chunks=(1000, 1000))
+    assert path.stat().st_size > 1_000_300
+    assert np.array_equal(fs.read_networks(path)[0].features.toarray(), expected)
+
+
+@pytest.mark.parametrize("excess", [0, 1])
+def test_a_chunk_may_inflate_to_its_declared_size_and_the_overhead_of_filters(path, excess):
+    fs.write_networks(path, fs.Network(np.eye(3)))
+    with h5py.File(path, "r+") as file:
+        deflate_bomb(file, DATA, declared=200_000, inflated=200_264 + excess, n_random=100_000)
+        got = check_inflation(file[DATA])
+    assert got == ("has a chunk that inflates to more than the declared 200000 bytes" if excess else "")
+
+
 @pytest.mark.parametrize(
     ("order", "match"), [("zz", "was compressed more than once"), ("zs", "was shuffled after it was compressed")]
 )
@@ -195,6 +216,13 @@ def test_a_small_file_that_declares_many_features_is_refused(path):
     metric = FullMetric(np.eye(2), np.arange(2), 10**9, 0.0)
     with pytest.raises(ValueError, match="a file of .* bytes may declare at most 16,777,216"):
         fs.save_model(path, metric, overwrite=True)
+
+
+@pytest.mark.parametrize(("n_bytes", "limit"), [(1, 2**24), (2**14, 2**24), (2**14 + 1, 2**24 + 1024)])
+def test_a_file_may_declare_1024_features_per_byte(n_bytes, limit):
+    check_n_features("it", limit, n_bytes)
+    with pytest.raises(ValueError, match=f"may declare at most {limit:,}"):
+        check_n_features("it", limit + 1, n_bytes)
 
 
 def test_what_cannot_be_read_again_is_not_written(path):
