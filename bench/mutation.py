@@ -166,9 +166,12 @@ def retest(copy: Path, module: str, row: dict[str, Any]) -> dict[str, Any]:
         same = [m for m in found if (m.before, m.after) == (old["before"], old["after"])]
         if not same:
             raise RuntimeError(f"{module} has changed since it was measured; measure it again with --only {module}")
-        mutant = min(same, key=lambda m: abs(m.line - old["line"]))
-        new = _survivor(original, mutant)
-        if _reason(module, new) is not None or outcome_of(copy, module, mutant, _tests_of(module)) not in KILLED:
+        nearest = min(abs(m.line - old["line"]) for m in same)
+        alike = [m for m in same if abs(m.line - old["line"]) == nearest]  # one line may have several, as `x[0, 0]`
+        new = _survivor(original, alike[0])
+        if _reason(module, new) is not None or any(
+            outcome_of(copy, module, mutant, _tests_of(module)) not in KILLED for mutant in alike
+        ):
             survivors.append(new)
     killed = row["tested"] - len(survivors)
     return row | {"killed": killed, "tested_again": _commit(), "survivors": survivors}

@@ -101,6 +101,17 @@ def test_a_survivor_is_shown_with_its_reason_and_does_not_lower_the_score(monkey
     assert "- `links.py`, line 3, `x = 1`: `1` became `2`. x is never read." in page
 
 
+def test_a_survivor_is_killed_if_all_mutants_like_it_on_its_line_are(tmp_path, monkeypatch):
+    (tmp_path / "fastspml").mkdir()
+    (tmp_path / "fastspml" / "links.py").write_text("x = 0\ny = a[0, 0]\n")
+    second = "x = 0\ny = a[0, 1]\n"
+    survivor = {"line": 2, "code": "y = a[0, 0]", "before": "0", "after": "1"}
+    for killed, expected in (((), 3), ((second,), 3), ((second, "x = 0\ny = a[1, 0]\n"), 4)):
+        outcomes = dict.fromkeys(killed, "failed")
+        monkeypatch.setattr(mutation, "outcome_of", lambda *args, known=outcomes: known.get(args[2].text, "passed"))
+        assert mutation.retest(tmp_path, "links.py", row(3, [survivor]))["killed"] == expected
+
+
 def test_all_modules_outside_the_kernels_have_tests():
     modules = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")}
     with_mutants = {module for module in modules if mutants((ROOT / module).read_text())}
