@@ -570,6 +570,12 @@ def test_npz_whole(tmp_path):
     assert (bare.n_links, bare.has_node_names, bare.vocabulary) == (5, False, None)
 
 
+def test_npz_nodes_without_any_feature(tmp_path):
+    empty = {"X_indptr": np.zeros(6, int), "X_indices": np.zeros(0, int), "X_data": np.zeros(0), "shape": [5, 0]}
+    (network,) = read_npz(write_npz(tmp_path, without=("attr_names",), **empty))
+    assert (network.n_nodes, network.n_features, network.n_links) == (5, 0, 5)
+
+
 @pytest.mark.parametrize("kind", [np.int8, np.uint16, np.uint64, ">i4"])
 def test_npz_indices_of_any_type(tmp_path, kind):
     arrays = npz_arrays()

@@ -46,7 +46,7 @@ def test_files_that_unpack_to_more_than_100_times_their_size_are_refused(tmp_pat
 @pytest.mark.parametrize("ending", ["gz", "xz"])
 def test_files_that_compress_well_are_read_within_the_limit(tmp_path, small, ending):
     path, attributes = tmp_path / f"g.{ending}", tmp_path / "x"
-    path.write_bytes((gzip if ending == "gz" else lzma).compress(b"0 1\n" * 2400))
+    path.write_bytes((gzip if ending == "gz" else lzma).compress(b"0 1\n" * 2500))
     attributes.write_text("1 1:1\n1 2:1\n")
     assert read_edges(path, attributes)[0].n_links == 1
 
@@ -107,6 +107,21 @@ def test_matlab_cell_arrays_have_a_limit(tmp_path, monkeypatch):
     io.savemat(tmp_path / "a.mat", {"X": np.eye(3), "A": np.eye(3)[::-1] * 0, "names": names})
     with pytest.raises(ValueError, match="a variable has more than 2 cells"):
         read_matlab(tmp_path / "a.mat")
+
+
+def test_matlab_cell_arrays_may_have_a_million_cells(tmp_path):
+    cells = np.array([14, 0], "<u4").tobytes() * (2**20 + 1)
+    shape = np.array([1, 2**20 + 1], "<i4").tobytes()
+    head = element(6, np.array([1, 0], "<u4").tobytes()) + element(5, shape) + element(1, b"names")
+    (tmp_path / "a.mat").write_bytes(b"MATLAB 5.0".ljust(124) + b"\0\1IM" + element(14, head + cells))
+    with pytest.raises(ValueError, match="a variable has more than 1048576 cells"):
+        read_matlab(tmp_path / "a.mat")
+
+
+def test_an_array_of_names_may_take_a_gigabyte():
+    names = ["x" * 1000, *map(str, range(2**30 // 4000))]
+    with pytest.raises(ValueError, match=r"g has 268,?436 names, the longest of 1,?000 characters.* 1 GB"):
+        lines.as_names(names, "g")
 
 
 def arrays(n_items, dtype):

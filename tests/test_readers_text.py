@@ -342,6 +342,15 @@ def test_the_form_is_told_by_the_first_line_with_entries(tmp_path):
         read_edges(edges, numbers)
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("1:2 3:1", None), ("1,2 1:2 3:1", None), ("anna 1:2 3:1", ["anna"]), ("1,x 1:2", ["1,x"]), ("7 1:2 go:1", ["7"])],
+)
+def test_svmlight_has_numbers_and_at_most_a_label_of_numbers(tmp_path, line, expected):
+    (network,) = read_edges(write(tmp_path / "g", "# no links\n"), write(tmp_path / "x", f"{line}\n"))
+    assert (network.nodes.tolist() if network.has_node_names else None) == expected
+
+
 def test_a_node_may_be_called_like_a_comment(tmp_path):
     attributes = write(tmp_path / "x", "%a apple:1\n%b pear:1\n")
     (network,) = read_edges(write(tmp_path / "g", "% comment\n%a %b\n"), attributes)
@@ -354,6 +363,7 @@ def test_a_node_may_be_called_like_a_comment(tmp_path):
         ("1 1:2 x:1\n", "line 1: index:value is expected, got 'x:1'"),
         ("1 1:2\n1 2:nan\n", "line 2: index:value is expected, got '2:nan'"),
         ("1 1:2\n1 2\n", "line 2: index:value is expected, got '2'"),
+        ("1 1:2\n1 2147483648:1\n", "line 2: index '2147483648' is beyond the largest, 2147483647"),
         ("1 1:2\n1 99999999999:1\n", "line 2: index '99999999999' is beyond the largest, 2147483647"),
         (b"1 1:2\n\xff\n", "line 2: is not UTF-8 text"),
         ("# only this\n", "x holds no nodes; one per line is expected"),
@@ -823,6 +833,32 @@ def test_a_header_longer_than_its_file_is_refused_before_it_is_read():
     file = File(b"\x93NUMPY\x02\x00" + (2**32 - 1).to_bytes(4, "little") + b"{}")
     with pytest.raises(ValueError, match="its header is longer than the file"):
         read_array(file, 14, Path("v.npy"))
+
+
+def stored(array, dtype=None):
+    """Return an array in the .npy format, and its size; with another type of strings in its header."""
+    file = io.BytesIO()
+    np.save(file, array)
+    raw = file.getvalue() if dtype is None else file.getvalue().replace(array.dtype.str.encode(), dtype.encode())
+    return io.BytesIO(raw), len(raw)
+
+
+@pytest.mark.parametrize(
+    ("array", "dtype", "expected"),
+    [(np.zeros(0, "U3"), None, []), (np.array(["a"]), None, ["a"]), (np.array(["a", "b"]), "<U0", ["", ""])],
+    ids=["no strings", "one character", "strings without characters"],
+)
+def test_arrays_with_hardly_any_characters_are_read(tmp_path, array, dtype, expected):
+    file, n_bytes = stored(array, dtype)
+    path = write(tmp_path / "names.npy", "")
+    assert read_array(file, n_bytes, path).tolist() == expected
+
+
+def test_a_single_character_that_does_not_exist_is_refused(tmp_path):
+    file, n_bytes = stored(np.array([0x110000], np.uint32).view("U1"))
+    path = write(tmp_path / "names.npy", "")
+    with pytest.raises(ValueError, match="it holds strings with characters that do not exist"):
+        read_array(file, n_bytes, path)
 
 
 def test_a_damaged_header_of_vectors_costs_a_sentence(tmp_path):
