@@ -172,6 +172,23 @@ def corrupt(matrix, **parts):
     return matrix
 
 
+@pytest.mark.parametrize("index", [-1, 9])
+@pytest.mark.parametrize("form", ["bsr", "coo", "csc", "csr", "lil"])
+def test_a_matrix_with_an_index_out_of_range_is_refused_in_every_format(form, index):
+    """Kernels do not check indices: they would read memory of others."""
+    matrix = sparse.csr_array(np.eye(3)).asformat(form)
+    if form == "lil":
+        matrix.rows[2] = [index]
+    else:
+        indices = matrix.coords[1] if form == "coo" else matrix.indices
+        indices[2] = index
+    sentence = f"run from {min(0, index)} to {max(1, index)}, but must be from 0 to 2"
+    with pytest.raises(ValueError, match=f"indices of features {sentence}"):
+        fs.Network(matrix)
+    with pytest.raises(ValueError, match=f"indices of adjacency {sentence}"):
+        fs.Network(np.eye(3), matrix)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "sentence"),
     [

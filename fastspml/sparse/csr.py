@@ -174,6 +174,8 @@ def _own_csr(matrix: Any, what: str) -> sparse.csr_array:
     """Return a CSR copy of any sparse or dense matrix whose structure has been checked."""
     matrix = _as_numbers(matrix if sparse.issparse(matrix) else _as_array(matrix, what), what)
     if sparse.issparse(matrix):
+        if matrix.format == "lil":  # SciPy copies its indices, whatever they are
+            matrix = matrix.tocsr()
         _check_structure(matrix, what)
     return sparse.csr_array(matrix, copy=True)
 
