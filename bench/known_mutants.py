@@ -151,8 +151,38 @@ KNOWN = [
 ]
 
 THREADS = "Results do not depend on the number of threads."
+TUNED = "A number that was tuned: with any near it, results are the same."
 
 EQUIVALENT: list[Equivalent] = [
+    Equivalent(
+        "io/limits.py",
+        "MAX_UNCHECKED_CHUNK_BYTES = 2**26",
+        "2**26",
+        "(2 * 26)",
+        "All chunks are then inflated twice: slower, with the same result.",
+    ),
+    Equivalent(
+        "io/limits.py",
+        "DENSE_VALUE_BYTES, SPARSE_VALUE_BYTES, ROW_BYTES = 48, 40, 24",
+        "40",
+        "41",
+        "An estimate of memory, measured as 34 bytes, with a margin; a byte more in it refuses no other file.",
+    ),
+    Equivalent("io/limits.py", "TEXTS_AT_ONCE = 2**16", "16", "17", TUNED),
+    Equivalent(
+        "io/heaps.py",
+        "start = raw.find(SIGNATURE, start + 1)",
+        "1",
+        "2",
+        "A signature cannot begin one byte after another one: its second letter differs from its first.",
+    ),
+    Equivalent(
+        "metric/base.py",
+        "largest = float(np.abs(matrix).max(initial=0.0))",
+        "0.0",
+        "1.0",
+        "The tolerance takes the larger of it and 1.",
+    ),
     Equivalent(
         "ranking/calibration.py",
         "if value > best or best - value <= 1e-12 * max(1.0, abs(best)):",

@@ -57,7 +57,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "io/network_files.py": ("test_network_files.py", "test_reading.py", "test_hostile_files.py", "test_limits.py"),
     "io/metric_files.py": ("test_model_files.py",),
     "io/reading.py": ("test_reading.py", "test_hostile_files.py", "test_limits.py", "test_network_files.py"),
-    "io/writing.py": ("test_writing.py", "test_network_files.py"),
+    "io/writing.py": ("test_writing.py", "test_network_files.py", "test_limits.py"),
     "ranking/model_metrics.py": ("test_measures.py", "test_hubness.py"),
     "ranking/measures.py": ("test_measures.py", "test_index.py"),
     "ranking/node_lists.py": ("test_index.py", "test_link_table.py"),

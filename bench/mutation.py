@@ -163,16 +163,16 @@ def retest(copy: Path, module: str, row: dict[str, Any]) -> dict[str, Any]:
     found = mutants(original)
     survivors = []
     for old in row["survivors"]:
+        if _reason(module, old) is not None:
+            survivors.append(old)
+            continue
         same = [m for m in found if (m.before, m.after) == (old["before"], old["after"])]
         if not same:
             raise RuntimeError(f"{module} has changed since it was measured; measure it again with --only {module}")
         nearest = min(abs(m.line - old["line"]) for m in same)
         alike = [m for m in same if abs(m.line - old["line"]) == nearest]  # one line may have several, as `x[0, 0]`
-        new = _survivor(original, alike[0])
-        if _reason(module, new) is not None or any(
-            outcome_of(copy, module, mutant, _tests_of(module)) not in KILLED for mutant in alike
-        ):
-            survivors.append(new)
+        if any(outcome_of(copy, module, mutant, _tests_of(module)) not in KILLED for mutant in alike):
+            survivors.append(_survivor(original, alike[0]))
     killed = row["tested"] - len(survivors)
     return row | {"killed": killed, "tested_again": _commit(), "survivors": survivors}
 

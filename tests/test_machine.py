@@ -1,13 +1,46 @@
-"""The machine: memory for what is read at random."""
+"""The machine: its processors, its free memory, and memory for what is read at random."""
 
 from __future__ import annotations
 
+import builtins
+import io
 import mmap
+import os
 
 import numpy as np
 import pytest
 
-from fastspml.machine import HUGE_PAGE, large_array
+from fastspml.machine import HUGE_PAGE, available_memory, available_threads, large_array
+
+
+def test_threads_are_the_processors_that_the_process_may_use(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 4, 5}, raising=False)
+    assert available_threads() == 3
+
+
+@pytest.mark.parametrize(("n_processors", "expected"), [(6, 6), (None, 1)])
+def test_threads_are_all_processors_on_systems_without_affinity(monkeypatch, n_processors, expected):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: n_processors)
+    assert available_threads() == expected
+
+
+def test_free_memory_is_what_the_system_says_is_available(monkeypatch):
+    told = "MemTotal:  4000 kB\nMemFree:  1000 kB\nMemAvailable:  3000 kB\n"
+    monkeypatch.setattr(builtins, "open", lambda path: io.StringIO(told))
+    assert available_memory() == 3000 * 1024
+
+
+@pytest.mark.parametrize("told", [None, "MemTotal:  4000 kB\n"])
+def test_free_memory_is_all_memory_where_the_system_does_not_say(monkeypatch, told):
+    def opened(path):
+        if told is None:
+            raise FileNotFoundError(path)
+        return io.StringIO(told)
+
+    monkeypatch.setattr(builtins, "open", opened)
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 10}.__getitem__)
+    assert available_memory() == 40_960
 
 
 @pytest.mark.parametrize("size", [0, 3, HUGE_PAGE // 8, 3 * HUGE_PAGE // 8 + 5])

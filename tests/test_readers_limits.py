@@ -169,6 +169,17 @@ def test_vectors_with_a_header_that_promises_too_much_are_refused(tmp_path):
         read_text(tmp_path / "d.csv", tmp_path / "g", min_df=1, max_df=1.0, vectors=tmp_path / "v.npy")
 
 
+def test_vectors_of_nothing_are_refused_beyond_the_limit(tmp_path):
+    """Strings without characters take no bytes in the file, but an object each in memory."""
+    np.save(tmp_path / "v.npy", np.array(["a", "b"]))
+    content = (tmp_path / "v.npy").read_bytes().replace(b"<U1", b"<U0").replace(b"(2,), }       ", b"(900000000,), }")
+    (tmp_path / "v.npy").write_bytes(content)
+    (tmp_path / "d.csv").write_text("id,text\na,apple\nb,pear\n")
+    (tmp_path / "g").write_text("a b\n")
+    with pytest.raises(ValueError, match=r"^v\.npy needs more than 34 MB unpacked"):
+        read_text(tmp_path / "d.csv", tmp_path / "g", min_df=1, max_df=1.0, vectors=tmp_path / "v.npy")
+
+
 # ---- time -----------------------------------------------------------------------------------------------------------
 
 

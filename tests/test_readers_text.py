@@ -196,6 +196,16 @@ def test_tasks_share_the_vocabulary_and_lose_the_links_between_them(tmp_path):
     assert words(things, "x") == {"red": 1, "car": 1}
 
 
+@pytest.mark.parametrize(
+    ("task", "sentence"),
+    [(" ", "the task has no name"), ("x" * 1001, "the name of a task may have 1000"), ("a\x1b", "a control character")],
+)
+def test_a_task_needs_a_name_that_can_be_used(tmp_path, task, sentence):
+    documents = write(tmp_path / "d.csv", f"id,text,area\na,apple,fruit\nb,pear,{task}\n")
+    with pytest.raises(ValueError, match=rf"d\.csv, line 3: .*{sentence}"):
+        read_text(documents, write(tmp_path / "l", "a b\n"), task_column="area", min_df=1, max_df=1.0)
+
+
 def test_json_ids_may_be_numbers_and_texts_missing(tmp_path):
     documents = write(tmp_path / "d.jsonl", '{"id": 1, "text": "apple"}\n{"id": 2, "text": null}\n')
     (network,) = read_text(documents, write(tmp_path / "l", "1 2\n"), min_df=1, max_df=1.0)

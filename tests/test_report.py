@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import itertools
 import json
 import os
 import re
@@ -477,6 +478,85 @@ def test_a_standalone_chart_needs_no_page():
 )
 def test_ticks_are_round(low, high, expected):
     assert plots._ticks(low, high) == expected
+
+
+CURVES = [("model", [0.0, 0.5, 1.0], [0.0, 0.9, 1.0]), ("all words alike", [0.0, 1.0], [0.0, 1.0])]
+ROWS = [("model", np.array([0.1, 0.62, 0.64, 1.0])), ("a name of many letters", np.array([0.5])), ("none", np.zeros(0))]
+CHARTS = {
+    "diagonal": plots.lines(CURVES, "t", "share of non-links", "share of links", diagonal=True),
+    "lines": plots.lines(CURVES, "t", "iteration", "share", x_range=(0.0, 10_000.0)),
+    "agreement": plots.agreement([(1.0, 2.0), (4.0, 3.0)], "t", "expected", "found"),
+    "logarithmic": plots.agreement([(0.001, 0.01), (0.1, 0.02)], "t", "expected", "found", logarithmic=True),
+    "distributions": plots.distributions(ROWS, "t", "AUC of a node"),
+    "by method": plots.by_method(
+        [("model", [0.7, 0.9]), ("chance or worse", [0.31])], ["x", "y"], "t", "AUC", ["model"]
+    ),
+}
+
+
+def label_boxes(chart):
+    """Return the text of each horizontal label with about its left, top, right and bottom."""
+    boxes = []
+    for label in ElementTree.fromstring(chart).iter("text"):
+        if "x" in label.attrib:
+            x, y, width, kinds = float(label.get("x")), float(label.get("y")), 6 * len(label.text), label.get("class")
+            left = x - (width if "end" in kinds else width / 2 if "middle" in kinds else 0)
+            boxes.append((label.text, left, y - 9, left + width, y + 3))
+    return boxes
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_labels_and_bars_are_inside_their_chart(name):
+    root = ElementTree.fromstring(CHARTS[name])
+    width, height = (float(number) for number in root.get("viewBox").split()[2:])
+    boxes = [box[1:] for box in label_boxes(CHARTS[name])]
+    for bar in root.iter("rect"):
+        x, y, bar_width, bar_height = (float(bar.get(key)) for key in ("x", "y", "width", "height"))
+        assert min(bar_width, bar_height) >= 0
+        boxes.append((x, y, x + bar_width, y + bar_height))
+    assert len(boxes) > 4
+    for left, top, right, bottom in boxes:
+        assert 0 <= left <= right <= width
+        assert 0 <= top <= bottom <= height
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_labels_do_not_overlap(name):
+    for (a, *first), (b, *second) in itertools.combinations(label_boxes(CHARTS[name]), 2):
+        is_beside = first[2] <= second[0] or second[2] <= first[0]
+        assert is_beside or first[3] <= second[1] or second[3] <= first[1], (a, b)
+
+
+def axis_of(chart):
+    """Return the left and right end of the first row of a chart."""
+    left, right = re.search(r'class="rule" d="M([\d.]+) [\d.]+H([\d.]+)"', chart).groups()
+    return float(left), float(right)
+
+
+def test_rows_of_a_chart_have_their_names_to_the_left_and_their_numbers_to_the_right():
+    chart = CHARTS["distributions"]
+    left, right = axis_of(chart)
+    boxes = {text: box for text, *box in label_boxes(chart)}
+    assert all(boxes[name][2] < left for name in ("model", "a name of many le…"))
+    assert all(boxes[text][0] > right for text in ("0.630  n=4", "0.500  n=1"))
+
+
+def test_a_histogram_has_bars_of_equal_width_where_its_values_are():
+    chart = CHARTS["distributions"]
+    left, right = axis_of(chart)
+    keys = ("x", "width", "height")
+    bars = [[float(bar.get(key)) for key in keys] for bar in ElementTree.fromstring(chart).iter("rect")]
+    places, widths, heights = np.array(bars).T
+    np.testing.assert_allclose((places - left) / (right - left), [2 / 20, 12 / 20, 19 / 20, 10 / 20], atol=0.001)
+    np.testing.assert_allclose(widths, (right - left) / 20 - 1, atol=0.11)
+    assert heights.tolist() == [14.0, 28.0, 14.0, 28.0]
+
+
+def test_chance_is_drawn_where_it_is_known():
+    assert CHARTS["diagonal"].count('class="chance"') == 1
+    assert 'class="chance"' not in CHARTS["lines"]
+    for name in ("agreement", "distributions", "by method"):
+        assert CHARTS[name].count('class="chance"') == 1
 
 
 @pytest.fixture(scope="module")

@@ -448,6 +448,17 @@ def test_what_a_kill_before_the_beginning_leaves_is_no_hindrance(short, tmp_path
     assert train(short, folder).n_iters_ == 400
 
 
+@pytest.mark.parametrize(("mask", "expected"), [(0o022, 0o644), (0o007, 0o660)])
+def test_files_of_a_run_have_the_permissions_that_the_user_gives_new_files(short, tmp_path, mask, expected):
+    before = os.umask(mask)
+    try:
+        train(short, tmp_path / "run")
+    finally:
+        os.umask(before)
+    got = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "run").iterdir() if path.is_file()}
+    assert got == dict.fromkeys(names(tmp_path / "run"), expected)
+
+
 def test_a_wrong_parameter_leaves_no_run_behind(file, tmp_path, capsys):
     arguments = ["train", "--networks", str(file), "--n-iters", "10", "-o", str(tmp_path / "run")]
     assert main([*arguments, "--task-reg", "[1, 2]"]) == 1

@@ -36,6 +36,16 @@ def test_nothing_is_overwritten_unasked(path):
     assert os.listdir(path.parent) == ["nets.h5"]
 
 
+@pytest.mark.parametrize(("mask", "expected"), [(0o022, 0o644), (0o007, 0o660)])
+def test_a_file_has_the_permissions_that_the_user_gives_new_files(path, mask, expected):
+    before = os.umask(mask)
+    try:
+        fs.write_networks(path, make_network())
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == expected
+
+
 @pytest.mark.parametrize("has_hard_links", [True, False])
 def test_a_file_that_comes_up_meanwhile_is_not_overwritten(path, monkeypatch, has_hard_links):
     def no_link(*_):
