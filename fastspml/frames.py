@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import quoted
 from fastspml.labels import check_labels, find_labels, frame_labels
 from fastspml.links import check_unweighted
 from fastspml.network import Network
@@ -79,7 +80,7 @@ def networks_from_frames(
     """
     columns = _columns(nodes, "nodes")
     ids = _ids(nodes, columns, id)
-    tasks = None if task is None else [str(value) for value in _column(nodes, columns, task, "nodes").tolist()]
+    tasks = None if task is None else _tasks(nodes, columns, task, ids)
     matrix, vocabulary, tokenizer = _features(
         nodes, columns, text, features, [id, *([] if task is None else [task])], Tokenizer(stop_words, min_df, max_df)
     )
@@ -105,7 +106,7 @@ def _column(frame: Any, columns: list[str], column: str, what: str) -> np.ndarra
     if columns.count(column) != 1:
         n_found = columns.count(column) or "no"
         raise ValueError(f"{what} has {n_found} columns called {column!r:.60}; its columns are {', '.join(columns)}.")
-    return np.asarray(frame[column])
+    return np.asarray(frame[frame.columns[columns.index(column)]])  # pandas numbers columns without names
 
 
 def _ids(nodes: Any, columns: list[str], id: str) -> np.ndarray:
@@ -118,6 +119,15 @@ def _ids(nodes: Any, columns: list[str], id: str) -> np.ndarray:
             raise ValueError(f"nodes has no column {id!r:.60} with the names of the nodes; name it with id=...")
         labels = index
     return check_labels(labels, len(labels), "names of nodes", "node")
+
+
+def _tasks(nodes: Any, columns: list[str], task: str, ids: np.ndarray) -> list[str]:
+    """Return the task of each node."""
+    values = _column(nodes, columns, task, "nodes").tolist()
+    missing = [label for label, value in zip(ids.tolist(), values, strict=True) if _is_missing(value)]
+    if missing:
+        raise ValueError(f"column {task!r:.60} of nodes has no value for {quoted(missing[0])}; every node needs a task.")
+    return [str(value) for value in values]
 
 
 def _features(

@@ -252,6 +252,19 @@ def test_tasks_of_a_column_are_a_list():
     assert a.vocabulary.tolist() == b.vocabulary.tolist() == ["year"]
 
 
+def test_columns_of_frames_may_have_numbers_for_names():
+    cites = pandas.DataFrame([("p2", "p1"), ("p3", "p2")])
+    got = fs.Network.from_frames(pandas.DataFrame(PAPERS), cites)
+    assert np.argwhere(got.adjacency.toarray()).tolist() == [[1, 0], [2, 1]]
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pandas.NA])
+def test_a_node_without_a_task_is_refused(missing):
+    papers = pandas.DataFrame(PAPERS | {"area": pandas.array(["a", "a", missing], dtype=object)})
+    with pytest.raises(ValueError, match="column 'area' of nodes has no value for 'p3'; every node needs a task"):
+        fs.networks_from_frames(papers, pandas.DataFrame(CITES), task="area")
+
+
 def test_the_index_of_a_frame_names_its_nodes():
     papers = pandas.DataFrame(PAPERS).set_index("id")
     assert fs.Network.from_frames(papers, pandas.DataFrame(CITES)).nodes.tolist() == ["p1", "p2", "p3"]
@@ -284,6 +297,8 @@ def test_weights_of_a_frame_are_refused_unless_they_are_ignored(weights):
     ("papers", "cites", "options", "error", "sentence"),
     [
         (3, CITES, {}, TypeError, "nodes must be a data frame, of pandas or polars for example, got int"),
+        ([1, 2], CITES, {}, TypeError, "nodes must be a data frame, of pandas or polars for example, got list"),
+        (SimpleNamespace(columns=["id"]), CITES, {}, TypeError, "nodes must be a data frame, .* got SimpleNamespace"),
         (PAPERS, CITES, {"text": "body"}, ValueError, "nodes has no columns called 'body'; its columns are id, text, year, area"),
         (PAPERS, CITES, {"features": ["area"]}, TypeError, "column 'area' of nodes must hold numbers, got object"),
         (PAPERS, CITES, {"id": "key"}, ValueError, "nodes has no column 'key' with the names of the nodes; name it with id="),
