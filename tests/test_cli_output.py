@@ -199,3 +199,33 @@ def test_a_bar_shows_objective_and_auc(capsys, monkeypatch):
     err = capsys.readouterr().err
     assert "objective 0.5, AUC of hidden nodes 0.750" in err
     assert "violated" not in err
+
+
+def test_the_bar_of_a_resumed_run_is_where_the_run_is(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    show = TrainingProgress("training")
+    for iteration in (60, 70, 80):
+        show(record(iteration))
+        assert (show._bar.initial, show._bar.n, show._bar.total) == (50, iteration, 100)
+    show.close()
+
+
+def test_a_terminal_gets_json_lines_on_request(capsys, monkeypatch):
+    monkeypatch.setattr("fastspml.cli.progress.SECONDS_TO_FIRST_LINE", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    TrainingProgress("training", as_json=True)(record(10))
+    line = json.loads(capsys.readouterr().err)
+    expected = {"event": "progress", "iteration": 10, "n_iters": 100, "violated_share": 0.5}
+    assert {key: line[key] for key in expected} == expected
+    assert (line["elapsed_s"], line["left_s"]) == (10.0, None)
+
+
+def test_an_empty_table_is_its_header(capsys):
+    print_table([], ["name", "links"])
+    assert capsys.readouterr().out == "name  links\n"
+
+
+def test_an_empty_title_takes_the_lines_of_other_titles(capsys):
+    print_table([["a" * 70, 1]], ["", "number of links"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.strip() for line in lines] == ["number", "of links", "a" * 70 + "1".rjust(10)]

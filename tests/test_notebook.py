@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import tqdm
 
 import fastspml as fs
 from fastspml.notebook import html_table
@@ -86,6 +87,15 @@ def test_the_bar_of_a_resumed_fit_starts_where_it_stopped(capsys):
     assert "300/300" in capsys.readouterr().err
 
 
+def test_the_pace_of_a_resumed_fit_is_that_of_its_new_iterations(monkeypatch):
+    bars = []
+    real = tqdm.tqdm
+    monkeypatch.setattr(tqdm, "tqdm", lambda **options: bars.append(real(**options, disable=False)) or bars[-1])
+    network = make_network()
+    fs.SPML(n_iters=200).fit(network).partial_fit(network, 100, progress="bar")
+    assert [(bar.initial, bar.n, bar.total) for bar in bars] == [(200, 300, 300)]
+
+
 def test_a_bar_shows_how_far_a_new_task_is(capsys):
     model = fitted(fs.MTSPML)
     model.add_task(make_network(2), 50, progress="bar")
@@ -113,6 +123,16 @@ def test_compilation_is_logged_once_and_only_if_it_happens(caplog):
             with progress_bar.logged_compilation():
                 njit(lambda x: x + 1)(1)
     assert [record.message.split(",")[0] for record in caplog.records] == ["compiling kernels"]
+
+
+def test_the_first_compilation_of_a_process_is_logged():
+    program = (
+        "import logging; logging.basicConfig(level=logging.INFO); from numba import njit; "
+        "from fastspml.training.progress_bar import logged_compilation\n"
+        "with logged_compilation(): njit(lambda x: x + 1)(1)"
+    )
+    got = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "compiling kernels, which takes half a minute or more the first time" in got.stderr
 
 
 def test_a_fit_is_silent_by_default():
