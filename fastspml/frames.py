@@ -126,7 +126,7 @@ def _tasks(nodes: Any, columns: list[str], task: str, ids: np.ndarray) -> list[s
     values = _column(nodes, columns, task, "nodes").tolist()
     missing = [label for label, value in zip(ids.tolist(), values, strict=True) if _is_missing(value)]
     if missing:
-        raise ValueError(f"column {task!r:.60} of nodes has no value for {quoted(missing[0])}; every node needs a task.")
+        raise ValueError(f"column {task!r:.60} of nodes has no value for {quoted(missing[0])}; each needs a task.")
     return [str(value) for value in values]
 
 

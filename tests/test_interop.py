@@ -261,7 +261,7 @@ def test_columns_of_frames_may_have_numbers_for_names():
 @pytest.mark.parametrize("missing", [None, np.nan, pandas.NA])
 def test_a_node_without_a_task_is_refused(missing):
     papers = pandas.DataFrame(PAPERS | {"area": pandas.array(["a", "a", missing], dtype=object)})
-    with pytest.raises(ValueError, match="column 'area' of nodes has no value for 'p3'; every node needs a task"):
+    with pytest.raises(ValueError, match="column 'area' of nodes has no value for 'p3'; each needs a task"):
         fs.networks_from_frames(papers, pandas.DataFrame(CITES), task="area")
 
 
