@@ -6,11 +6,11 @@ import doctest
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import linalg, sparse
 
 import fastspml as fs
 from fastspml.metric import FactoredMetric, FullMetric, base, explanations, factored_metric
-from fastspml.metric.projection import project_psd
+from fastspml.metric.projection import project_psd, projected
 from tests import naive
 from tests.conftest import make_network, matrix_of
 
@@ -118,6 +118,29 @@ def test_projection_leaves_uncoupled_coordinates_out():
     np.testing.assert_allclose(project_psd(matrix), naive.project(matrix), atol=1e-12)
     negative = -np.eye(3) + 0.1
     np.testing.assert_allclose(project_psd(negative), naive.project(negative), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "sizes"),
+    [
+        (np.diag([3.0, -1.0, 0.0]), []),
+        ([[1.0, 2.0, 0.0, 0.0], [2.0, 1.0, 0.0, 0.0], [0.0, 0.0, 5.0, 0.0], [0.0, 0.0, 0.0, -5.0]], [2]),
+        ([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], [2]),
+    ],
+    ids=["diagonal", "pair", "pair without a diagonal"],
+)
+def test_only_coupled_coordinates_are_decomposed(monkeypatch, matrix, sizes):
+    """The time of a decomposition grows with the cube of its size."""
+    got_sizes, eigh = [], linalg.eigh
+    monkeypatch.setattr(linalg, "eigh", lambda block: got_sizes.append(len(block)) or eigh(block))
+    project_psd(np.array(matrix))
+    assert got_sizes == sizes
+
+
+def test_weights_are_projected_by_clipping_and_matrices_by_eigenvalues():
+    assert projected(np.array([-2.0, 0.0, 0.25])).tolist() == [0.0, 0.0, 0.25]
+    matrix = np.array([[0.25, 1.0], [1.0, 0.25]])
+    np.testing.assert_allclose(projected(matrix), naive.project(matrix), atol=1e-12)
 
 
 @pytest.mark.parametrize("other", list(PSD))
