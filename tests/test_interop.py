@@ -100,8 +100,9 @@ def test_from_pytorch_geometric():
         fs.Network.from_pyg(Data(Tensor([[1.0]]), Tensor([[0], [5]])))
     with pytest.raises(ValueError, match=r"edge_index must have shape \(2, m\)"):
         fs.Network.from_pyg(Data(Tensor([[1.0]]), Tensor([[0, 5]])))
-    with pytest.raises(TypeError, match="needs attributes x and edge_index"):
-        fs.Network.from_pyg(Data(None, None))
+    for x, edge_index in ((None, None), (Tensor([[1.0]]), None), (None, Tensor([[0], [0]]))):
+        with pytest.raises(TypeError, match="needs attributes x and edge_index"):
+            fs.Network.from_pyg(Data(x, edge_index))
 
 
 def test_a_graph_without_features_gives_a_network_without_features():
