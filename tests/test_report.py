@@ -171,6 +171,32 @@ def test_hidden_nodes_are_mentioned_where_there_are_some(networks, model):
     assert "Hidden nodes and their links took no part in training" in render(facts(model, networks))
 
 
+def test_hidden_nodes_that_cannot_be_scored_are_mentioned(networks, model):
+    nan = float("nan")
+    known = facts(model, networks)
+    known["methods"] = [row | {"mean": nan, "auc": [nan] * len(networks)} for row in known["methods"]]
+    n_hidden = sum(task["hidden"] for task in known["tasks"])
+    sentence = f"{n_hidden:,} nodes were hidden, but none has both a link and a non-link, so none can be scored."
+    assert sentence in render(known)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"difference": 0.1, "difference_error": 0.02}, "+0.100 ± 0.020"),
+        ({"difference": -0.1, "difference_error": None}, "-0.100"),
+        ({"difference": 0.1, "difference_error": float("nan")}, "+0.100"),
+        ({"difference": float("nan"), "difference_error": 0.02}, "-"),
+        ({"difference": None, "difference_error": None}, "-"),
+        ({}, "-"),
+    ],
+)
+def test_a_lead_is_shown_with_its_error_as_far_as_they_are_known(networks, model, row, expected):
+    known = facts(model, networks)
+    known["methods"].append({"method": "other", "auc": [0.5, 0.5], "mean": 0.5} | row)
+    assert f">other</td><td>0.500</td><td>{expected}</td>" in re.sub(r" class=\"[^\"]*\"", "", render(known))
+
+
 def test_charts_have_few_lines_with_their_names_inside():
     nets = fs.synthetic_networks(n_tasks=7, n_nodes=40, n_features=40, words_per_node=5, links_per_node=3)
     known = facts(trained(fs.MTSPML.paper(n_iters=20), nets), nets)
@@ -233,6 +259,13 @@ def test_charts_of_few_or_bad_points_are_still_drawn(points, logarithmic):
     assert "nan" not in chart
     assert "inf" not in chart
     assert chart.count("<circle") == sum(np.isfinite(point).all() for point in points)
+
+
+def test_errors_of_probabilities_have_four_digits_and_other_numbers_three(networks, model):
+    known = facts(model, networks) | {"probabilities": [calibrated_task(hidden_ece=float("nan"), n_links_error=0.25)]}
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", render(known))
+    start = cells.index("isotonic") - 1
+    assert cells[start : start + 7] == ["red", "isotonic", "0.0100", "0.0100", "-", "0.0100", "0.250"]
 
 
 def test_a_calibrated_task_has_two_charts(networks, model):

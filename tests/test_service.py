@@ -18,6 +18,7 @@ import pytest
 
 import fastspml as fs
 from bench.service import hold, send_malformed
+from fastspml.service import http_server
 from fastspml.service.http_server import LinkServer
 from fastspml.service.link_service import Limits, LinkService, RequestError
 
@@ -404,6 +405,26 @@ def test_a_malformed_request_gets_a_sentence(running, body, status, sentence):
     assert list(json.loads(answer)) == ["error"]
 
 
+@pytest.mark.parametrize(
+    "request_of_node",
+    [
+        {"node": "anna", "k": 1},
+        {"node": "anna", "k": 100},
+        {"node": "anna", "reasons": 0},
+        {"node": "anna", "reasons": 50},
+        {"counts": {"apple": 1, "berry": 1, "cherry": 1, "date": 1}},
+        {"counts": {"apple": 1e12, "zebra": -1e12}},
+    ],
+)
+def test_a_request_may_reach_the_limits(running, request_of_node):
+    assert running.links(**request_of_node)[0] == 200
+
+
+@pytest.mark.parametrize(("n_bytes", "status"), [(5000, 200), (5001, 413)])
+def test_a_body_may_reach_its_limit(running, n_bytes, status):
+    assert running.request("POST", "/links", '{"node": "anna"}'.ljust(n_bytes))[0] == status
+
+
 def test_negative_counts_are_refused_if_they_are_weighted(running):
     assert running.links(counts={"apple": -1})[0] == 200
     network = make_network()
@@ -542,6 +563,16 @@ def test_a_connection_beyond_the_limit_is_refused_if_all_others_are_busy():
         assert first.recv(12) == b"HTTP/1.1 100"
         status, answer = server.links(node="anna")
     assert (status, answer["error"]) == (503, "too many clients are connected; try again in a moment.")
+
+
+def test_a_silent_client_that_is_refused_does_not_keep_others_waiting(monkeypatch):
+    monkeypatch.setattr(http_server, "LINGER_S", 60.0)  # longer than a client waits here
+    with Running(make_service(Limits(connections=1))) as server, server.connect() as first:
+        first.sendall(b"POST /links HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n")
+        assert first.recv(12) == b"HTTP/1.1 100"
+        with server.connect() as silent:
+            assert answer_of(silent)[0] == 503
+            assert server.links(node="anna")[0] == 503
 
 
 # ---- stop ----
