@@ -154,17 +154,18 @@ def digest_of(path: Path) -> str:
 
 
 def covering(
-    tests: list[CoveringTest], module: str, first: int, last: int
+    tests: list[CoveringTest], module: str, first: int, last: int, on_import: bool = False
 ) -> tuple[list[CoveringTest], list[CoveringTest]]:
     """Return the tests that run one of the lines `first` to `last` of a module, the fastest first, and others that may.
 
-    Those are in a file with fixtures that run such a line, or with a test that starts processes. If no test is known to
-    run the lines, as when the module is imported, all may.
+    Those are in a file with fixtures that run such a line, or with a test that starts processes. All may if no test is
+    known to run the lines, or if they run on import: the test that imports the module is not the one that uses them.
     """
 
     def runs(lines: dict[str, list[int]]) -> bool:
         return any(first <= line <= last for line in lines.get(module, ()))
 
     certain = sorted((test for test in tests if runs(test.lines)), key=lambda test: test.seconds)
-    files = {test.file for test in tests if not certain or runs(test.fixture_lines) or test.starts_processes}
+    all_may = on_import or not certain
+    files = {test.file for test in tests if all_may or runs(test.fixture_lines) or test.starts_processes}
     return certain, [test for test in tests if test.file in files and test not in certain]

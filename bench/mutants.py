@@ -42,6 +42,12 @@ def mutants(text: str) -> list[Mutant]:
     return sorted(found, key=lambda mutant: mutant.line)
 
 
+def runs_on_import(text: str, line: int) -> bool:
+    """Return whether a line of a module is outside the bodies of functions, such as a constant or a default."""
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    return not any(node.body[0].lineno <= line <= (node.end_lineno or 0) for node in functions)
+
+
 def _is_source_of(text: str, node: ast.AST) -> bool:
     """Return whether a text of source is that of a node."""
     try:

@@ -29,7 +29,7 @@ from typing import Any
 from bench.covering import CoveringTest, LineRecorder, NewTests, Record, Selection, covering, digest_of
 from bench.known_mutants import EQUIVALENT, KNOWN
 from bench.module_tests import TESTS, TESTS_OF_ALL
-from bench.mutants import Mutant, mutants
+from bench.mutants import Mutant, mutants, runs_on_import
 
 ROOT = Path(__file__).parent.parent
 PARTS = ("fastspml", "tests", "bench", "data", "pyproject.toml", "setup.cfg", "README.md", "CHANGELOG.md", "LICENSE")
@@ -120,8 +120,9 @@ def recorded(copy: Path, tests: Sequence[str], module: str) -> list[CoveringTest
 def outcome_of(copy: Path, module: str, mutant: Mutant, tests: Sequence[str]) -> str:
     """Return "failed" or "time" if a test kills a mutant: those that run its lines, then others that may run them."""
     path = copy / "fastspml" / module
-    groups = covering(recorded(copy, tests, module), module, mutant.line, mutant.last_line)
     original, status = path.read_text(), path.stat()
+    on_import = runs_on_import(original, mutant.line)
+    groups = covering(recorded(copy, tests, module), module, mutant.line, mutant.last_line, on_import)
     path.write_text(mutant.text)
     try:
         for group in groups:

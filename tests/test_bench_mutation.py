@@ -11,7 +11,7 @@ import fastspml
 from bench import mutation
 from bench.covering import CoveringTest, covering
 from bench.known_mutants import Equivalent
-from bench.mutants import mutants
+from bench.mutants import mutants, runs_on_import
 
 ROOT = Path(fastspml.__file__).parent
 
@@ -75,6 +75,18 @@ def test_fixtures_and_processes_make_all_tests_of_their_file_follow():
 def test_all_tests_may_run_lines_that_none_is_known_to_run():
     tests = [covering_test("x.py::one", lines=[1]), covering_test("y.py::two")]
     assert names(covering(tests, "a.py", 5, 5)) == [[], ["x.py::one", "y.py::two"]]
+
+
+def test_lines_that_run_on_import_may_matter_to_any_test():
+    tests = [covering_test("x.py::importing", lines=[1]), covering_test("x.py::using"), covering_test("y.py::other")]
+    assert names(covering(tests, "a.py", 1, 1, on_import=True)) == [["x.py::importing"], ["x.py::using", "y.py::other"]]
+    assert names(covering(tests, "a.py", 1, 1)) == [["x.py::importing"], []]
+
+
+@pytest.mark.parametrize(("line", "expected"), [(1, True), (3, True), (4, True), (5, False), (6, False), (7, True)])
+def test_constants_and_defaults_run_on_import_and_bodies_do_not(line, expected):
+    text = "A = 1\nclass B:\n    C = 2\n    def f(self, x=3):\n        y = 4\n        return y\nD = 5\n"
+    assert runs_on_import(text, line) == expected
 
 
 def row(killed, survivors=()):
