@@ -83,11 +83,12 @@ def test_wrong_usage_is_2(capsys, arguments):
 
 
 def test_demo(capsys, tmp_path):
-    folder = tmp_path / "demo"
+    folder = tmp_path / "new" / "demo"
     code, out, err = run(capsys, "demo", "-o", folder)
     assert code == 0
     for method in ("Euclid", "cosine", "popularity", "U-SPML", "ST-SPML", "MT-SPML", "factored"):
         assert method in out
+    assert [line.split() for line in out.splitlines()].count(["word", "similar", "words"]) == 1
     assert sorted(os.listdir(folder)) == ["figure.svg", "model.h5", "report.html", "results.json"]
     assert err.splitlines()[-1].endswith(str(folder / "report.html"))
     model = fs.load_model(folder / "model.h5")
@@ -423,6 +424,18 @@ def test_warm_up_uses_every_form_and_says_where_the_cache_is(capsys, monkeypatch
         for dtype in ("float32", "float64")
     }
     assert out.rstrip().endswith(cache_folder())
+
+
+def test_warm_up_measures_links_and_connects_nodes(networks, monkeypatch):
+    called = []
+
+    def noted(function):
+        return lambda *arguments, **options: called.append(function.__name__) or function(*arguments, **options)
+
+    monkeypatch.setattr("fastspml.ranking.measures.link_quality", noted(fs.link_quality))
+    monkeypatch.setattr("fastspml.ranking.index.connect", noted(fs.connect))
+    _use(fs.SPML, "diagonal", networks)
+    assert called == ["link_quality", "connect"] * 2
 
 
 def test_warm_up_fits_ranks_and_searches(networks):

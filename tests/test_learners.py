@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -287,6 +288,26 @@ def test_a_full_metric_that_cannot_fit_is_refused(network, monkeypatch):
         MemoryError, match=r"a full metric of 9 features takes .* GB, but .* GB are free; use metric='diagonal'"
     ):
         fs.SPML.paper(metric="full").fit(network)
+
+
+@pytest.mark.parametrize(
+    ("model", "n_matrices"),
+    [
+        (fs.SPML.paper, 0.5 + 4),  # a triangle of totals; the metric, and three for a projection
+        (partial(fs.SPML.paper, average=True), 1 + 4),
+        (partial(fs.SPML.paper, shards=8), 2 + 4),  # of the state, of the round, and two of a thread
+        (partial(fs.MTSPML.paper, project="combined"), 1.5 + 6 + 2),
+        (partial(fs.MTSPML.paper, project="each"), 1.5 + 6),
+    ],
+)
+def test_the_memory_of_a_full_metric_is_that_of_its_matrices(networks, monkeypatch, model, n_matrices):
+    params = {"metric": "full", "n_iters": 5}
+    n_bytes = n_matrices * 8 * networks[0].n_features ** 2
+    monkeypatch.setattr("fastspml.training.estimator.available_memory", lambda: n_bytes)
+    model(**params).fit(networks[:2])
+    monkeypatch.setattr("fastspml.training.estimator.available_memory", lambda: n_bytes - 1.0)
+    with pytest.raises(MemoryError, match="a full metric of 9 features takes"):
+        model(**params).fit(networks[:2])
 
 
 # ---- sharing from nothing to everything ----
