@@ -73,6 +73,11 @@ def test_json_results_have_no_nan(capsys):
     assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {"auc": None, "names": ["é"]}
 
 
+def test_json_results_are_indented_by_a_space(capsys):
+    print_json({"auc": [0.5]})
+    assert capsys.readouterr().out == '{\n "auc": [\n  0.5\n ]\n}\n'
+
+
 def test_a_wide_table_stacks_the_words_of_its_header(capsys):
     print_table([["x", *range(10)]], ["name", *["average precision"] * 10])
     out = capsys.readouterr().out
@@ -221,8 +226,8 @@ def test_a_terminal_gets_json_lines_on_request(capsys, monkeypatch):
 
 
 def test_an_empty_table_is_its_header(capsys):
-    print_table([], ["name", "links"])
-    assert capsys.readouterr().out == "name  links\n"
+    print_table([], ["", "name", "links"])
+    assert capsys.readouterr().out == "  name  links\n"
 
 
 def test_an_empty_title_takes_the_lines_of_other_titles(capsys):

@@ -21,6 +21,8 @@ from bench.service import hold, send_malformed
 from fastspml.service import http_server
 from fastspml.service.http_server import LinkServer
 from fastspml.service.link_service import Limits, LinkService, RequestError
+from fastspml.service.openapi import describe
+from fastspml.service.search_page import search_page
 
 WORDS = ["apple", "berry", "cherry", "date", "elder"]
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e"
@@ -304,6 +306,20 @@ def test_the_page_needs_no_other_server(running):
         assert b"".join(iter(lambda: connection.recv(2**16), b"")).endswith(b"\r\n\r\n")
 
 
+def test_the_page_shows_the_four_nodes_with_most_links_as_examples():
+    network = fs.Network(np.eye(6), np.tril(np.ones((6, 6)), -1), nodes=list("abcdef"))
+    page = search_page(LinkService(fs.Metric.identity(6), network))
+    assert '{"examples": ["f", "e", "d", "c"]}' in page
+
+
+def test_the_page_promises_probabilities_of_calibrated_models_only():
+    network = fs.synthetic_networks(n_tasks=1, n_nodes=60, n_features=30, words_per_node=6, links_per_node=4)[0]
+    model = fs.SPML(n_iters=20).fit(network)
+    assert "with their probabilities" not in search_page(LinkService(model, network))
+    model.calibrate(network, n_folds=2)
+    assert "with their probabilities" in search_page(LinkService(model, network))
+
+
 def check_schema(value, schema, schemas):
     """Check a value against the parts of JSON Schema that the description uses."""
     if "$ref" in schema:
@@ -334,6 +350,14 @@ def test_answers_are_as_described(running):
     options = schemas["Request"]["properties"]
     assert set(options) == {"text", "counts", "node", "k", "reasons"}
     assert options["k"] == {"type": "integer", "minimum": 1, "maximum": 100, "default": 3}
+
+
+@pytest.mark.parametrize("vocabulary", [WORDS, None])
+def test_the_request_that_the_description_shows_is_answered(vocabulary):
+    network = make_network(vocabulary=vocabulary).subset([1])
+    service = LinkService(fs.Metric.identity(5, vocabulary=vocabulary), network)
+    body = describe(service)["paths"]["/links"]["post"]["requestBody"]["content"]["application/json"]
+    assert service.answer(body["example"])["links"] is not None
 
 
 def test_a_ranking_that_uses_links_says_through_which_neighbour():
