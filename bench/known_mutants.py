@@ -184,6 +184,14 @@ EQUIVALENT: list[Equivalent] = [
         "The tolerance takes the larger of it and 1.",
     ),
     Equivalent(
+        "cli/new_nodes.py",
+        "if text.isdecimal() and len(text) < 10 and int(text) < len(names):",
+        "10",
+        "11",
+        "No file has a thousand million tasks; the bound keeps endless digits from being converted.",
+    ),
+    Equivalent("service/openapi.py", '"k": 3,', "3", "4", "An example of a request; any number will do."),
+    Equivalent(
         "ranking/calibration.py",
         "if value > best or best - value <= 1e-12 * max(1.0, abs(best)):",
         "1e-12 * max(1.0, abs(best))",

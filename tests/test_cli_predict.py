@@ -152,6 +152,21 @@ def test_a_name_is_no_position(capsys, tmp_path):
     assert [row["candidate"] for row in rows_of(out)].count("7") == 1
 
 
+def test_a_new_name_that_is_a_position_leaves_the_links_of_that_node_alone(capsys, tmp_path):
+    """A metric that counts known links leaves out those of the nodes that it predicts for, and no others."""
+    network = fs.read_networks("one.h5")[0]
+    network = fs.Network(network.features, network.adjacency, vocabulary=VOCABULARY)
+    metric = fs.Metric.identity(50, vocabulary=VOCABULARY, degree_weight=1.0)
+    fs.write_networks(tmp_path / "nets.h5", network)
+    fs.save_model(tmp_path / "metric.h5", metric)
+    (tmp_path / "new.txt").write_text("7 word3 word17\n")
+    counts = np.zeros((1, 50))
+    counts[0, [3, 17]] = 1
+    expected = fs.predict_links(metric, network, counts, k=60)
+    arguments = ["predict", tmp_path / "metric.h5", tmp_path / "new.txt", "--networks", tmp_path / "nets.h5", "-k", 60]
+    assert [float(row["score"]) for row in rows_of(run(capsys, *arguments)[1])] == expected.score.tolist()
+
+
 def test_names_that_are_numbers_are_compared_as_text(capsys, tmp_path):
     network = fs.read_networks("one.h5")[0]
     numbered = network.replace(nodes=np.arange(100, 160))

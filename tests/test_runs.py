@@ -654,6 +654,29 @@ def test_a_run_with_odd_lines_is_resumed(short, tmp_path):
     assert [entry["iteration"] for entry in Lines(folder / "history.jsonl").read()] == list(range(20, 401, 20))
 
 
+def history_of(folder, *lines):
+    (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return read_history(folder)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_read"), [(0, True), (9e299, True), (1e300, False), (-1e300, False), (True, False), ("1", False)]
+)
+def test_a_line_of_history_needs_a_time(tmp_path, value, is_read):
+    assert bool(history_of(tmp_path, {"iteration": 1, "elapsed_s": value})) == is_read
+
+
+@pytest.mark.parametrize(("value", "is_read"), [(0, True), (7, True), (-1, False), (1.5, False), (None, False)])
+def test_a_line_of_history_needs_an_iteration(tmp_path, value, is_read):
+    assert bool(history_of(tmp_path, {"iteration": value, "elapsed_s": 1.0})) == is_read
+
+
+def test_measures_in_a_history_that_are_no_numbers_are_left_out(tmp_path):
+    line = {"iteration": 1, "elapsed_s": 2, "auc": "high", "objective": None, "violated_share": 0.5, "note": "kept"}
+    got = history_of(tmp_path, line)
+    assert got == [{"iteration": 1, "elapsed_s": 2.0, "violated_share": 0.5, "note": "kept"}]
+
+
 def test_history_of_earlier_versions_is_read(tmp_path):
     folder = write_run(tmp_path / "run", [line(100, 1.0, judged=10, violated=5)])
     assert read_history(folder)[0]["evaluated"] == 10
@@ -663,8 +686,9 @@ def test_a_run_with_a_damaged_configuration_is_listed_as_failed(tmp_path):
     for number, text in enumerate(("n_iters = ", "seed = 1", 'n_iters = "x"', "n_iters = inf", "a = " + "[" * 50_000)):
         folder = write_run(tmp_path / str(number))
         (folder / "config.toml").write_text(text)
-        assert list_run(folder).state == "failed"
-        assert list_run(folder).reason
+        listed = list_run(folder)
+        assert (listed.state, listed.iteration, listed.n_iters, listed.elapsed_s) == ("failed", 0, 0, 0.0)
+        assert listed.reason
 
 
 # ---- the networks of a run ----
