@@ -122,6 +122,24 @@ def test_info_of_networks(capsys, file):
     assert tasks[0]["words/node"] == 10
 
 
+@pytest.mark.parametrize(
+    ("network", "unusual"),
+    [
+        (fs.Network(np.eye(3)), []),
+        (fs.Network([np.eye(3), np.ones((3, 2))]), ["dense"]),
+        (fs.Weighting("tfidf").fit_transform(fs.Network(np.eye(3))), ["weighting"]),
+    ],
+    ids=["plain", "dense", "weighted"],
+)
+def test_info_of_networks_has_columns_for_what_is_unusual(capsys, tmp_path, network, unusual):
+    fs.write_networks(tmp_path / "nets.h5", network)
+    code, out, _ = run(capsys, "info", tmp_path / "nets.h5")
+    assert code == 0
+    words = out.split()
+    assert [name for name in ("dense", "weighting") if name in words] == unusual
+    assert {"task", "nodes", "isolated"} <= set(words)
+
+
 def test_info_of_a_model_and_a_run(capsys, run_folder):
     for path in (run_folder, run_folder / "model.h5"):
         code, out, _ = run(capsys, "info", path, "--json")
@@ -167,6 +185,15 @@ def test_every_key_is_a_flag_with_help(capsys):
     for key in all_keys().values():
         assert f"--{key.name.replace('_', '-')} " in out
         assert key.help
+
+
+@pytest.mark.parametrize(
+    ("flag", "start"),
+    [("--reg", "SPML: weight of"), ("--common-reg", "MTSPML: "), ("--n-iters", "iterations")],
+)
+def test_the_help_of_a_flag_says_which_model_alone_takes_it(capsys, flag, start):
+    text = " ".join(run(capsys, "train", "--help")[1].split())
+    assert f"{flag} VALUE {start}" in text
 
 
 def test_evaluate_scores_exactly_the_hidden_nodes(capsys, run_folder, file):

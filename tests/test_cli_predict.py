@@ -288,6 +288,16 @@ def test_explain_finds_the_task_that_has_both_nodes(capsys):
     assert "no task has all of the nodes blue1, red2" in err
 
 
+def test_explain_separates_its_tables_by_blank_lines(capsys, tmp_path):
+    factors = np.random.default_rng(0).random((50, 2))
+    fs.save_model(tmp_path / "metric.h5", fs.Metric.factored(np.ones(50), factors, vocabulary=VOCABULARY))
+    code, out, _ = run(capsys, "explain", tmp_path / "metric.h5", "only1", "only2", "--networks", "one.h5")
+    assert code == 0
+    titles = [part.splitlines()[0].partition(":")[0] for part in out.strip().split("\n\n")]
+    assert titles[0] == "squared distance of only1 and only2 in only"
+    assert titles[1:] == ["pairs of words that link them", "what links them", "what separates them"]
+
+
 def test_explain_takes_an_unseen_node(capsys):
     code, out, _ = run(capsys, "explain", "run", "anna", "blue2", "--new", "new.txt", "--json")
     assert code == 0
