@@ -92,7 +92,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "training/calibrating.py": ("test_calibrating.py",),
     "training/chunks.py": ("test_learners.py", "test_bits.py"),
     "training/estimator.py": ("test_learners.py", "test_continuing.py", "test_dense_blocks.py"),
-    "training/layout.py": ("test_shards.py", "test_learners.py", "test_bits.py"),
+    "training/layout.py": ("test_mapped.py", "test_learners.py", "test_bits.py", "test_shards.py"),
     "training/stages.py": ("test_learners.py", "test_bits.py"),
     "training/mtspml.py": ("test_learners.py", "test_bits.py"),
     "training/packed.py": ("test_shards.py",),

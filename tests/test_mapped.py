@@ -116,7 +116,7 @@ def test_mapped_and_other_networks_can_be_mixed(both):
 
 
 def test_a_full_metric_of_a_mapped_network_is_refused(both):
-    with pytest.raises(ValueError, match="a full metric needs the attributes in memory.* without mapped=True"):
+    with pytest.raises(ValueError, match="a full metric needs the features in memory.* without mapped=True"):
         fs.SPML.paper(metric="full").fit(both[1][0])
 
 

@@ -91,7 +91,7 @@ def _rows(matrices: Sequence[sparse.csr_array], columns: np.ndarray | None) -> R
     if columns is not None:
         if are_mapped:
             raise ValueError(
-                "a full metric needs the attributes in memory, in an order of its own; read the networks without "
+                "a full metric needs the features in memory, in an order of its own; read the networks without "
                 "mapped=True, or use metric='diagonal'."
             )
         matrices = [freeze_csr(matrix[:, columns]) for matrix in matrices]
