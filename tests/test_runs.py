@@ -28,6 +28,7 @@ from fastspml.runs.config import as_toml, read_config, resolve
 from fastspml.runs.folder import Lines
 from fastspml.runs.history import read_history
 from fastspml.runs.listing import find_runs, list_run
+from fastspml.runs.lock import locked
 from fastspml.runs.opening import split
 from fastspml.runs.run import Stopped, train
 from fastspml.runs.signals import noted_signals
@@ -602,6 +603,15 @@ def test_a_killed_run_is_listed_at_its_checkpoint(tmp_path):
     assert (listed.state, listed.iteration, listed.elapsed_s) == ("stopped", 200, 3.0)
     assert (listed.best_auc, listed.auc, listed.auc_of) == (0.7, 0.7, "hidden nodes")
     assert listed.left_s == pytest.approx(2.0 / 100 * 200)
+
+
+def test_the_list_says_where_a_run_is_running(tmp_path, capsys):
+    folder = write_run(tmp_path / "run", [line(100, 1.0)])
+    with locked(folder):
+        assert main(["runs", str(tmp_path)]) == 0
+    assert f"{os.uname().nodename}, process {os.getpid()}" in capsys.readouterr().out
+    assert main(["runs", str(tmp_path)]) == 0
+    assert "process" not in capsys.readouterr().out
 
 
 def test_the_best_auc_is_the_largest_and_the_last_is_the_last(tmp_path):

@@ -647,7 +647,10 @@ def test_the_command_serves_until_a_signal_and_ends_with_0(tmp_path, name):
     with subprocess.Popen(
         command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path}
     ) as process:
-        line = next(line for line in process.stderr if "serving" in line)
+        watch = threading.Timer(120, process.kill)  # a server that says nothing would be waited for without end
+        watch.start()
+        line = next((line for line in process.stderr if "serving" in line), "")
+        watch.cancel()
         assert line.startswith("serving 4 nodes of fruit on http://127.0.0.1:")
         port = int(line.rpartition(":")[2].partition("/")[0])
         client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
