@@ -134,3 +134,13 @@ def test_without_scikit_learn_the_error_says_what_to_install():
     )
     got = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert got.stdout == "fastspml.sklearn needs scikit-learn 1.6 or later; run pip install 'scikit-learn>=1.6'.\n"
+
+
+def test_classes_with_more_links_than_memory_are_refused(monkeypatch):
+    X, y = np.eye(5), [0, 0, 0, 1, 1]  # 8 links of 9 bytes
+    transformer = make_transformer(n_iters=5)
+    monkeypatch.setattr("fastspml.sklearn.available_memory", lambda: 72.0)
+    transformer.fit(X, y)
+    monkeypatch.setattr("fastspml.sklearn.available_memory", lambda: 71.0)
+    with pytest.raises(MemoryError, match="5 nodes in these classes have 8 links, too many for the free memory"):
+        transformer.fit(X, y)
