@@ -793,6 +793,18 @@ def test_lines_for_machines_and_people(short, tmp_path, capsys, monkeypatch):
     assert "training: iteration 20 of 400, " in capsys.readouterr().err
 
 
+def test_progress_shows_what_the_last_evaluation_found(short, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("fastspml.cli.progress.SECONDS_TO_FIRST_LINE", 0.0)
+    monkeypatch.setattr("fastspml.cli.progress.SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(run_training, "LEAST_LINE_S", 0.0)
+    arguments = ["train", *(f"--{key.replace('_', '-')}={value}" for key, value in flags(short))]
+    assert main([*arguments, "-o", str(tmp_path / "run"), "--log-json"]) == 0
+    events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    last = [event for event in events if event["event"] == "progress"][-1]
+    found = [(line.get("objective"), line.get("auc")) for line in read_history(tmp_path / "run")]
+    assert (last["objective"], last["auc"]) in found
+
+
 def test_a_torn_line_is_passed_over(tmp_path):
     lines = Lines(tmp_path / "log.jsonl")
     assert lines.read() == []
