@@ -151,6 +151,7 @@ KNOWN = [
 ]
 
 THREADS = "Results do not depend on the number of threads."
+COMPILED = "A warm-up is for what it compiles, which depends on the types of its arguments only."
 TUNED = "A number that was tuned: with any near it, results are the same."
 
 EQUIVALENT: list[Equivalent] = [
@@ -190,6 +191,21 @@ EQUIVALENT: list[Equivalent] = [
         "11",
         "No file has a thousand million tasks; the bound keeps endless digits from being converted.",
     ),
+    Equivalent(
+        "cli/warm_up.py",
+        "model = kind(metric=form, n_iters=200, shards=shards, score=score, average=True).fit(tasks)",
+        "200",
+        "201",
+        COMPILED,
+    ),
+    Equivalent(
+        "cli/warm_up.py",
+        "model = kind(metric=form, n_iters=200, shards=shards, score=score, average=True).fit(tasks)",
+        "True",
+        "False",
+        COMPILED,
+    ),
+    Equivalent("cli/warm_up.py", "connect(metric, networks[0], k=2)", "0", "1", COMPILED),
     Equivalent("service/openapi.py", '"k": 3,', "3", "4", "An example of a request; any number will do."),
     Equivalent(
         "ranking/calibration.py",
