@@ -112,7 +112,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "runs/evaluations.py": ("test_runs.py", "test_cli_predict.py", "test_cli_calibrate.py"),
     "runs/folder.py": ("test_runs.py",),
     "runs/lock.py": ("test_runs.py",),
-    "runs/opening.py": ("test_runs.py", "test_cli_predict.py"),
+    "runs/opening.py": ("test_cli_predict.py", "test_cli.py", "test_runs.py"),
     "runs/run.py": ("test_runs.py",),
     "runs/selecting.py": ("test_cli_select.py",),
     "runs/signals.py": ("test_runs.py",),

@@ -13,7 +13,9 @@ import pytest
 
 import fastspml as fs
 from fastspml.cli import main
-from fastspml.runs.config import read_config
+from fastspml.runs.config import read_config, resolve
+from fastspml.runs.folder import first_start
+from fastspml.runs.selecting import select_and_train
 from fastspml.selection.scorings import DEFAULT
 
 GRID = ["--grid", "reg=[0.1,0.01]", "--grid", "margin=[0.5,1]", "--grid", "n-iters=[20,40]"]
@@ -57,6 +59,17 @@ def test_the_run_has_the_best_parameters_and_hidden_nodes_took_no_part(file, tmp
     assert sorted(line["auc"] for line in lines) == sorted(trial.auc for trial in expected.trials_)
     assert main(["evaluate", str(folder)]) == 0
     assert main(["report", str(folder), "-o", str(tmp_path / "report.html")]) == 0
+
+
+@pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
+def test_a_selection_calls_progress_after_each_fit_and_leaves_a_run_without_checkpoints(file, tmp_path):
+    config, records = resolve({"networks": str(file), "model": "SPML", "n_iters": 20}), []
+    grid = {"reg": [0.1, 0.01]}
+    selection = select_and_train(config, tmp_path / "run", grid, progress=records.append, n_folds=2)
+    assert {trial.params["reg"] for trial in selection.trials_} == {0.1, 0.01}
+    assert sum(len(record.finished) for record in records) == len(selection.trials_)
+    assert first_start(tmp_path / "run")["iteration"] == 0
+    assert not (tmp_path / "run" / "checkpoints").exists()
 
 
 def test_the_table(file, tmp_path, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import random
@@ -27,6 +28,7 @@ from fastspml.runs.checkpoints import Cadence
 from fastspml.runs.config import as_toml, read_config, resolve
 from fastspml.runs.folder import Lines
 from fastspml.runs.history import read_history
+from fastspml.runs.keys import run_keys
 from fastspml.runs.listing import find_runs, list_run
 from fastspml.runs.lock import locked
 from fastspml.runs.opening import split
@@ -86,6 +88,26 @@ def stopped(config, folder, iteration=200):
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
+
+
+def flock_that_fails(number):
+    def flock(descriptor, kind):
+        raise OSError(number, os.strerror(number))
+
+    return flock
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS])
+def test_a_file_system_without_locks_is_used_with_a_warning(tmp_path, monkeypatch, number):
+    monkeypatch.setattr(fcntl, "flock", flock_that_fails(number))
+    with pytest.warns(UserWarning, match="has no locks; make sure that only one run uses it"), locked(tmp_path) as held:
+        held.check()
+
+
+def test_a_lock_that_fails_for_another_reason_stops_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", flock_that_fails(errno.EIO))
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)), locked(tmp_path):
+        pass
 
 
 # ---- killed, stopped, resumed ----
@@ -199,6 +221,19 @@ def test_after_a_process_that_ends_signals_are_ignored_and_otherwise_restored():
         for number in (signal.SIGTERM, signal.SIGUSR1):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_signals_are_noted_once_where_notes_are_taken_twice():
+    """The command line takes notes before `train` does."""
+    with noted_signals() as outer:
+        with noted_signals() as inner:
+            assert inner is outer
+            os.kill(os.getpid(), signal.SIGUSR1)
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert outer == ["SIGUSR1", "SIGTERM"]
+    with noted_signals() as later:
+        assert later == []
+    assert outer == ["SIGUSR1", "SIGTERM"]
 
 
 def test_in_another_thread_signals_are_left_alone():
@@ -524,6 +559,29 @@ def test_other_networks_or_versions(short, file, tmp_path):
 def test_keys_of_a_run_are_checked(key, value, sentence):
     with pytest.raises(ValueError, match="(?s)" + sentence.replace("?", r"\?")):
         resolve({"networks": "nets.h5", key: value})
+
+
+def test_keys_of_a_run_have_their_defaults_and_say_whether_they_may_change():
+    assert {key.name: (key.default, key.may_change) for key in run_keys().values()} == {
+        "networks": ("", False),
+        "mapped": (False, True),
+        "model": ("MTSPML", False),
+        "recipe": ("default", True),
+        "undirected": (False, False),
+        "test_size": (0.2, False),
+        "split_seed": (0, False),
+        "checkpoint_minutes": (5.0, True),
+        "checkpoint_iters": (0, True),
+        "keep_checkpoints": (2, True),
+        "auc_nodes": (200, True),
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "least"), [("keep_checkpoints", 1), ("checkpoint_iters", 0), ("auc_nodes", 0), ("checkpoint_minutes", 0.0)]
+)
+def test_keys_of_a_run_may_have_their_least_value(key, least):
+    assert resolve({"networks": "nets.h5", key: least})[key] == least
 
 
 def test_a_configuration_survives_its_file(tmp_path):
