@@ -154,6 +154,27 @@ def test_a_progress_call_before_the_first_shard_of_a_resumed_run_has_no_violatio
     assert bits(tmp_path / "run") == bits(tmp_path / "whole")
 
 
+def test_a_signal_while_a_shard_is_awaited_saves_what_was_evaluated_before(short, tmp_path, monkeypatch):
+    """The last line of the history is of this iteration already, and there is no checkpoint of it."""
+    monkeypatch.setattr(shards, "HEARTBEAT_S", 1e-9)
+    monkeypatch.setattr(run_training, "MOST_LINE_S", 0.0)
+    monkeypatch.setattr("fastspml.runs.checkpoints.PAUSE_PER_COST", 0)
+    config, folder = short | {"shards": 4, "checkpoint_iters": 0, "n_iters": 4000}, tmp_path / "run"
+
+    def progress(record):
+        if len(record.violations) == 0 and record.iteration:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Stopped, match="stopped by SIGTERM after iteration"):
+        train(config, folder, progress)
+    iterations = [line["iteration"] for line in read_history(folder)]
+    assert iterations == sorted(set(iterations))
+    assert list_run(folder).iteration == iterations[-1]
+    train(config, folder)
+    train(config, tmp_path / "whole")
+    assert bits(folder) == bits(tmp_path / "whole")
+
+
 def test_a_second_run_in_the_folder_is_refused_until_the_first_is_gone(file, tmp_path, capsys):
     folder = tmp_path / "run"
     arguments = command(file, folder, n_iters=50_000_000)

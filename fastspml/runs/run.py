@@ -221,7 +221,8 @@ class _Session:
             return
         if self.caught:
             if record.iteration > self.last_saved:
-                self._write_line(record, evaluates=False)
+                if record.work != self.last_work:  # otherwise a shard is awaited, and the last line is of this iteration
+                    self._write_line(record, evaluates=False)
                 self._save(record.iteration)
             where = f"after iteration {record.iteration:,} of {record.n_iters:,}"
             self._stop(where, iteration=record.iteration, **self._costs())
