@@ -516,12 +516,12 @@ def test_ticks_are_round(low, high, expected):
 CURVES = [("model", [0.0, 0.5, 1.0], [0.0, 0.9, 1.0]), ("all words alike", [0.0, 1.0], [0.0, 1.0])]
 ROWS = [("model", np.array([0.1, 0.62, 0.64, 1.0])), ("a name of many letters", np.array([0.5])), ("none", np.zeros(0))]
 CHARTS = {
-    "diagonal": plots.lines(CURVES, "t", "share of non-links", "share of links", diagonal=True),
-    "lines": plots.lines(CURVES, "t", "iteration", "share", x_range=(0.0, 10_000.0)),
-    "agreement": plots.agreement([(1.0, 2.0), (4.0, 3.0)], "t", "expected", "found"),
-    "logarithmic": plots.agreement([(0.001, 0.01), (0.1, 0.02)], "t", "expected", "found", logarithmic=True),
-    "distributions": plots.distributions(ROWS, "t", "AUC of a node"),
-    "by method": plots.by_method(
+    "diagonal": lambda: plots.lines(CURVES, "t", "share of non-links", "share of links", diagonal=True),
+    "lines": lambda: plots.lines(CURVES, "t", "iteration", "share", x_range=(0.0, 10_000.0)),
+    "agreement": lambda: plots.agreement([(1.0, 2.0), (4.0, 3.0)], "t", "expected", "found"),
+    "logarithmic": lambda: plots.agreement([(0.001, 0.01), (0.1, 0.02)], "t", "expected", "found", logarithmic=True),
+    "distributions": lambda: plots.distributions(ROWS, "t", "AUC of a node"),
+    "by method": lambda: plots.by_method(
         [("model", [0.7, 0.9]), ("chance or worse", [0.31])], ["x", "y"], "t", "AUC", ["model"]
     ),
 }
@@ -540,9 +540,9 @@ def label_boxes(chart):
 
 @pytest.mark.parametrize("name", CHARTS)
 def test_labels_and_bars_are_inside_their_chart(name):
-    root = ElementTree.fromstring(CHARTS[name])
+    root = ElementTree.fromstring(CHARTS[name]())
     width, height = (float(number) for number in root.get("viewBox").split()[2:])
-    boxes = [box[1:] for box in label_boxes(CHARTS[name])]
+    boxes = [box[1:] for box in label_boxes(CHARTS[name]())]
     for bar in root.iter("rect"):
         x, y, bar_width, bar_height = (float(bar.get(key)) for key in ("x", "y", "width", "height"))
         assert min(bar_width, bar_height) >= 0
@@ -555,7 +555,7 @@ def test_labels_and_bars_are_inside_their_chart(name):
 
 @pytest.mark.parametrize("name", CHARTS)
 def test_labels_do_not_overlap(name):
-    for (a, *first), (b, *second) in itertools.combinations(label_boxes(CHARTS[name]), 2):
+    for (a, *first), (b, *second) in itertools.combinations(label_boxes(CHARTS[name]()), 2):
         is_beside = first[2] <= second[0] or second[2] <= first[0]
         assert is_beside or first[3] <= second[1] or second[3] <= first[1], (a, b)
 
@@ -567,7 +567,7 @@ def axis_of(chart):
 
 
 def test_rows_of_a_chart_have_their_names_to_the_left_and_their_numbers_to_the_right():
-    chart = CHARTS["distributions"]
+    chart = CHARTS["distributions"]()
     left, right = axis_of(chart)
     boxes = {text: box for text, *box in label_boxes(chart)}
     assert all(boxes[name][2] < left for name in ("model", "a name of many le…"))
@@ -575,7 +575,7 @@ def test_rows_of_a_chart_have_their_names_to_the_left_and_their_numbers_to_the_r
 
 
 def test_a_histogram_has_bars_of_equal_width_where_its_values_are():
-    chart = CHARTS["distributions"]
+    chart = CHARTS["distributions"]()
     left, right = axis_of(chart)
     keys = ("x", "width", "height")
     bars = [[float(bar.get(key)) for key in keys] for bar in ElementTree.fromstring(chart).iter("rect")]
@@ -586,10 +586,10 @@ def test_a_histogram_has_bars_of_equal_width_where_its_values_are():
 
 
 def test_chance_is_drawn_where_it_is_known():
-    assert CHARTS["diagonal"].count('class="chance"') == 1
-    assert 'class="chance"' not in CHARTS["lines"]
+    assert CHARTS["diagonal"]().count('class="chance"') == 1
+    assert 'class="chance"' not in CHARTS["lines"]()
     for name in ("agreement", "distributions", "by method"):
-        assert CHARTS[name].count('class="chance"') == 1
+        assert CHARTS[name]().count('class="chance"') == 1
 
 
 @pytest.fixture(scope="module")
