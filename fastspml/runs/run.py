@@ -221,7 +221,7 @@ class _Session:
             return
         if self.caught:
             if record.iteration > self.last_saved:
-                if record.work != self.last_work:  # otherwise a shard is awaited, and the last line is of this iteration
+                if record.work != self.last_work:  # otherwise a shard is awaited; the line is there
                     self._write_line(record, evaluates=False)
                 self._save(record.iteration)
             where = f"after iteration {record.iteration:,} of {record.n_iters:,}"
