@@ -6,7 +6,7 @@ TESTS_OF_ALL = ("test_defaults.py",)
 
 # The tests of each module beside TESTS_OF_ALL, those with fast tests first.
 TESTS: dict[str, tuple[str, ...]] = {
-    "__init__.py": ("test_checks.py", "test_interop.py"),
+    "__init__.py": ("test_checks.py", "test_interop.py", "test_typing.py"),
     "checks.py": ("test_checks.py",),
     "json_values.py": ("test_json_values.py",),
     "leaks.py": ("test_leaks.py",),
