@@ -206,6 +206,27 @@ EQUIVALENT: list[Equivalent] = [
         COMPILED,
     ),
     Equivalent("cli/warm_up.py", "connect(metric, networks[0], k=2)", "0", "1", COMPILED),
+    Equivalent(
+        "selection/link_weights.py",
+        "change, length = np.linalg.solve(curvature + RIDGE * np.eye(len(terms)), gradient), 1.0",
+        "1.0",
+        "3.0",
+        "The length is halved until the loss is smaller, so the search ends at the same minimum, in more steps.",
+    ),
+    Equivalent(
+        "baselines/plain.py",
+        "self.counts_[network.name] = dict(zip(network.nodes.tolist(), received.tolist(), strict=True))",
+        "True",
+        "False",
+        "Both have one entry per node.",
+    ),
+    Equivalent(
+        "baselines/plain.py",
+        "def get_params(self, deep: bool = True) -> dict[str, Any]:",
+        "True",
+        "False",
+        "The argument is that of scikit-learn; no parameter has parameters of its own.",
+    ),
     Equivalent("service/openapi.py", '"k": 3,', "3", "4", "An example of a request; any number will do."),
     Equivalent(
         "ranking/calibration.py",

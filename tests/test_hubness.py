@@ -37,12 +37,19 @@ def test_lists_are_counted(candidates):
         assert (got.k, got.n_lists, got.counts.sum()) == (3, 6, 18)
 
 
-def test_scorers_without_a_metric_have_lists(network):
+@pytest.mark.parametrize("block_bytes", [1, 8 * 14 * 5, 10**9])
+def test_scorers_without_a_metric_have_lists(network, monkeypatch, block_bytes):
+    monkeypatch.setattr("fastspml.ranking.scores.BLOCK_BYTES", block_bytes)
     scores = np.random.default_rng(0).random((14, 14))
     lists = [[other for other in np.argsort(-scores[i]) if other != i][:2] for i in range(14)]
     got = fs.list_quality(Table(scores), network, range(14), k=2)
     expected = by_counting(lists, dense(network)[0], range(14), 14)
     assert (got.hub_share, got.coverage, got.unrelated_share) == pytest.approx(expected)
+
+
+def test_the_first_node_may_be_the_related_one():
+    network = fs.Network([[1, 0], [1, 0], [0, 1]])
+    assert fs.list_quality(fs.Metric.identity(2), network, [1], k=1).unrelated_share == 0.0
 
 
 def test_popularity_suggests_one_hub_to_all():

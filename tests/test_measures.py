@@ -14,6 +14,7 @@ import fastspml as fs
 from fastspml import baselines
 from fastspml.ranking import calibration, hubness, index, link_table, measures, prediction
 from fastspml.ranking.measures import HiddenLinks, hidden_quality
+from fastspml.ranking.model_metrics import learned_metrics
 from fastspml.ranking.scores import MEASURES
 from tests import naive
 from tests.conftest import dense, make_network, matrix_of
@@ -325,3 +326,17 @@ def test_lists_longer_than_any_network_are_the_whole_ranking(network):
     metric = fs.Metric.identity(network.n_features)
     got, expected = (fs.link_quality(metric, network, [0, 1, 4], k=k) for k in (2**70, network.n_nodes))
     np.testing.assert_array_equal(got.ndcg, expected.ndcg)
+
+
+def test_the_metrics_of_a_model_have_the_names_of_their_tasks(networks):
+    pair = networks[:2]
+    multi, single, pooled = (
+        fs.MTSPML(n_iters=5).fit(pair),
+        fs.SPML(n_iters=5).fit(pair[0]),
+        fs.SPML(n_iters=5).fit(pair),
+    )
+    expected = [("common", multi.common_metric_), *zip(multi.task_names_, multi.task_metrics_, strict=True)]
+    assert learned_metrics(multi) == expected
+    assert learned_metrics(single) == [("task 0", single.metric_)]
+    assert learned_metrics(pooled) == [("all tasks", pooled.metric_)]
+    assert learned_metrics(pooled.metric_) == [("all tasks", pooled.metric_)]
