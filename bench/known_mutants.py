@@ -227,6 +227,13 @@ EQUIVALENT: list[Equivalent] = [
         "False",
         "The argument is that of scikit-learn; no parameter has parameters of its own.",
     ),
+    Equivalent(
+        "runs/selecting.py",
+        "Checkpoints(run.checkpoints, 1).remove()",
+        "1",
+        "2",
+        "All checkpoints are removed; the number to keep is for saving.",
+    ),
     Equivalent("service/openapi.py", '"k": 3,', "3", "4", "An example of a request; any number will do."),
     Equivalent(
         "ranking/calibration.py",
