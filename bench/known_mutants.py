@@ -234,6 +234,13 @@ EQUIVALENT: list[Equivalent] = [
         "2",
         "All checkpoints are removed; the number to keep is for saving.",
     ),
+    Equivalent(
+        "training/packed.py",
+        "n_features = int((np.sqrt(8 * len(packed) + 1) - 1) / 2)",
+        "1",
+        "2",
+        "The root of a number that is larger by 1 has the same whole part; mutants of the other 1 are killed.",
+    ),
     Equivalent("service/openapi.py", '"k": 3,', "3", "4", "An example of a request; any number will do."),
     Equivalent(
         "ranking/calibration.py",

@@ -8,6 +8,7 @@ import pytest
 import fastspml as fs
 from fastspml.ranking.calibration import calibration_error, reliability_curve
 from fastspml.ranking.scores import NodeScores
+from fastspml.training import calibrating
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +87,13 @@ def test_as_many_links_are_expected_of_hidden_nodes_as_they_have():
         probabilities[np.arange(len(split.test_nodes)), split.test_nodes] = 0.0
         expected, found = expected + probabilities.sum(), found + split.network.degrees[split.test_nodes].sum()
     assert 0.8 < expected / found < 1.2
+
+
+def test_the_scores_of_a_small_network_are_located_by_one_node():
+    network = fs.Network(np.eye(4), np.eye(4)[[1, 0, 3, 2]])
+    model = fs.SPML(metric="diagonal", score="distance", n_iters=5, weighting=None).fit(network)
+    (node,) = np.random.default_rng([0, 0, 1]).permutation(4)[:1]
+    others = np.flatnonzero(network.adjacency.toarray()[node] == 0)
+    distances = [model.metric_.distance(network.features[[node]], network.features[[j]]) for j in others if j != node]
+    got = calibrating._location_and_scale(model, 0, network, seed=0)
+    assert got == (pytest.approx(-np.mean(distances)), pytest.approx(np.std(distances) or 1.0))
