@@ -67,7 +67,7 @@ def synthetic_networks(
     """
     for name, value in (("n_tasks", n_tasks), ("n_nodes", n_nodes), ("n_features", n_features)):
         check_positive_integer(name, value)
-    check_seed(seed)
+    check_seed(seed, 64)
     if not is_whole(words_per_node) or not 0 <= words_per_node <= n_features // 2:
         raise ValueError(
             f"words_per_node must be from 0 to half of n_features, {n_features // 2}; got {quoted(words_per_node)}."

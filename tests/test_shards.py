@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import _thread
 import signal
+import subprocess
+import sys
 import time
 from queue import Empty, SimpleQueue
 
@@ -327,6 +329,26 @@ def test_without_any_thread_a_sentence(no_threads_left, monkeypatch):
             model.fit(network)
         model.set_params(n_threads=1)  # the calling thread
         assert model.resume(network).n_iters_ == 300
+
+
+def test_a_process_ends_if_progress_raises_while_a_shard_is_awaited(tmp_path):
+    """Threads were waited for at the end of the process, when they cannot run any more."""
+    program = """
+import fastspml as fs
+from fastspml.training import estimator, shards
+
+shards.HEARTBEAT_S, estimator.available_threads = 1e-9, lambda: 2
+
+def progress(record):
+    if record.iteration >= 64 and len(record.violations) == 0:
+        raise LookupError("while a shard is awaited")
+
+networks = fs.synthetic_networks(n_tasks=2, n_nodes=100, n_features=80, words_per_node=8)
+fs.MTSPML.paper(n_iters=4000, shards=4, n_threads=2).fit(networks, progress=progress)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1
+    assert "LookupError: while a shard is awaited" in done.stderr
 
 
 def test_what_goes_wrong_in_a_shard_is_raised(no_threads_left, monkeypatch):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import float_array
 from fastspml.metric.base import Metric, score_suffix
 from fastspml.sparse.csr import csr_from_parts
 
@@ -55,7 +56,7 @@ class DiagonalMetric(Metric):
 
 def checked_weights(weights: Any) -> np.ndarray:
     """Return a copy of the weights of a metric as float64, shape (n_features,); refuse what is not finite."""
-    weights = np.array(weights, dtype=np.float64)
+    weights = np.array(float_array(weights, "weights"))
     if weights.ndim != 1:
         raise ValueError(f"weights must have one dimension, got shape {weights.shape}.")
     if not np.isfinite(weights).all():

@@ -129,6 +129,7 @@ class Explained(ABC):
         """
         if k is not None:
             check_positive_integer("k", k, " or None")
+            k = int(k)  # that of a small NumPy type would overflow
         x, y = self._one_row(x, "x"), self._one_row(y, "y")
         names_x, names_y, shared = self.largest_pairs(x.indices, x.data, y.indices, y.data, k)
         return make_records(feature_x=names_x, feature_y=names_y, shared=shared)

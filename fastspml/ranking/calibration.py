@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.checks import check_positive_integer, check_seed, quoted
+from fastspml.checks import check_positive_integer, check_seed, float_array, quoted
 
 KINDS = ("isotonic", "logistic")
 
@@ -319,8 +319,8 @@ def _log_loss(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray
 
 def _checked(scores: Any, labels: Any, nodes: Any, weights: Any) -> tuple[np.ndarray, ...]:
     """Return scores, labels, nodes and weights of pairs as arrays; refuse what cannot be calibrated."""
-    scores, labels, nodes = np.asarray(scores, dtype=np.float64), np.asarray(labels), np.asarray(nodes)
-    weights = np.ones(len(scores)) if weights is None else np.asarray(weights, dtype=np.float64)
+    scores, labels, nodes = float_array(scores, "scores"), np.asarray(labels), np.asarray(nodes)
+    weights = np.ones(scores.shape) if weights is None else float_array(weights, "weights")
     if not scores.ndim == labels.ndim == nodes.ndim == 1 or not len(scores) == len(labels) == len(nodes):
         raise ValueError(
             f"scores, labels and nodes must be vectors of equal length; got {scores.shape}, {labels.shape} and "

@@ -9,6 +9,7 @@ from concurrent.futures import Future, as_completed
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from fastspml.baselines import CosineTfidf, Euclid, Popularity
 from fastspml.checks import quoted
@@ -120,6 +121,8 @@ def select(
     """
     if isinstance(estimator, type) or not all(hasattr(estimator, name) for name in ("get_params", "set_params", "fit")):
         raise TypeError(f"estimator must be a model with get_params, set_params and fit; got {quoted(estimator)}.")
+    if sparse.issparse(anchors):
+        raise TypeError(f"anchors must be a list of names of nodes, got {quoted(anchors)}.")
     networks, score, anchors = as_networks(networks), as_scoring(scoring), list(anchors)
     settings = all_settings(estimator, recommended_grid(estimator, networks) if grid is None else grid, n_random, seed)
     for setting in settings:

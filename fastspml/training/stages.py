@@ -7,8 +7,8 @@ The loop over iterations is `kernels.algorithms.run_chunk`; Python runs between 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 
 from fastspml.training import shards
 from fastspml.training.chunks import Workspace, run_next_chunk
@@ -37,13 +37,14 @@ def train(
         context = runner(problem, state, stops[-1], n_threads)
     with context as run_shards:
         for stop in stops:
-            is_stopped = any(has_to_stop() for _ in steps(problem, state, stop, run_shards))
+            with closing(steps(problem, state, stop, run_shards)) as all_steps:  # also if `progress` raises
+                is_stopped = any(has_to_stop() for _ in all_steps)
             yield state.iteration
             if is_stopped:
                 return
 
 
-def steps(problem: Problem, state: State, until: int, run_shards: RunShards) -> Iterator[None]:
+def steps(problem: Problem, state: State, until: int, run_shards: RunShards) -> Generator[None, None, None]:
     """Run iterations until `until`; yield after every chunk and every shard, and while waiting for one."""
     workspace = None
     while state.iteration < until:
