@@ -342,6 +342,14 @@ def test_the_page_says_that_a_selection_can_exceed_the_budget():
     assert "fastspml's selection needs about 10 fits at least" in results_page.page([record("fastspml", 0.8)], 5.0)
 
 
+def test_the_page_says_at_which_commit_each_method_was_measured():
+    records = [record(rival, 0.8) | {"commit": "a1"} for rival in ("cosine", "PECOS")]
+    assert results_page.commits(records) == "a1"
+    records.append(record("fastspml", 0.8) | {"commit": "b2"})
+    assert results_page.commits(records) == "b2 (fastspml) and a1 (all others)"
+    assert "commit b2 (fastspml) and a1 (all others), with" in results_page.page(records, 5.0)
+
+
 def test_the_page_of_the_full_run_has_no_such_note(tmp_path):
     command.write_page([record("fastspml", 0.8, budget=30.0)], command.FULL, tmp_path)
     assert (tmp_path / "rivals.md").read_text().startswith("# Beside its rivals\n\nMade by")

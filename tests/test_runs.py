@@ -34,7 +34,7 @@ from fastspml.runs.lock import locked
 from fastspml.runs.opening import split
 from fastspml.runs.run import Stopped, train
 from fastspml.runs.signals import noted_signals
-from fastspml.training import chunks, shards
+from fastspml.training import chunks, estimator, shards
 from fastspml.training.model_files import load_checkpoint, load_model, save_checkpoint
 from tests.hdf5_files import seal
 
@@ -142,7 +142,8 @@ def test_signals_stop_with_75_and_threads_do_not_show(file, undisturbed, tmp_pat
 
 def test_a_progress_call_before_the_first_shard_of_a_resumed_run_has_no_violations(short, tmp_path, monkeypatch):
     """While a slow shard is awaited, there are no triplets yet of which a share could be violated."""
-    config = short | {"shards": 4}
+    monkeypatch.setattr(estimator, "available_threads", lambda: 2)
+    config = short | {"shards": 4, "n_threads": 2}
     with pytest.raises(Stopped):
         train(config, tmp_path / "run", lambda record: record.iteration >= 200 and os.kill(os.getpid(), signal.SIGTERM))
     monkeypatch.setattr(shards, "HEARTBEAT_S", 1e-9)

@@ -51,7 +51,7 @@ def test_learning_finds_the_planted_words():
         ({"links_per_node": -1}, "links_per_node must be an integer from 0, got -1"),
         ({"links_per_node": 1.5}, "links_per_node must be an integer from 0, got 1.5"),
         ({"words_per_node": "a"}, "words_per_node must be from 0 to half of n_features, 1500; got 'a'"),
-        ({"seed": -1}, "seed must be an integer from 0, got -1"),
+        ({"seed": -1}, r"seed must be an integer from 0 to 2\*\*64 - 1, got -1"),
     ],
 )
 def test_mistakes_cost_a_sentence(sizes, sentence):

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.environment import RESULTS, write_results
+from bench.environment import RESULTS, about, write_results
 from bench.rivals import accuracy_figure, results_page
 from bench.rivals.child import Measurement
 from bench.rivals.data_sets import DATA_SETS
@@ -108,13 +108,13 @@ def jobs_of(plan: Plan, rivals: Sequence[str], data: Sequence[str], records: lis
 
 def run(plan: Plan, rivals: list[str], data: list[str], folder: Path, pecos_python: str) -> None:
     """Measure what is missing, write each record, and page and figure when a split of a data set is done."""
-    path, began = folder / "rivals.json", time.perf_counter()
+    path, began, commit = folder / "rivals.json", time.perf_counter(), about()["commit"]
     records = read_records(path)
     jobs = jobs_of(plan, rivals, data, records)
     n_missing = Counter((measurement.split, measurement.data) for job in jobs for measurement in job)
     for measurement, record, elapsed_s in measured(jobs, plan.n_processes, pecos_python):
         key = key_of(measurement)
-        records = [other for other in records if not key.items() <= other.items()] + [key | record]
+        records = [other for other in records if not key.items() <= other.items()] + [key | record | {"commit": commit}]
         told = record.get("skipped") or f"AUC {record['auc']:.4f}, recall@10 {record['recall']:.4f}"
         print(f"{key['data']}, split {key['split']}, {key['rival']}: {told}, {elapsed_s:.0f} s", flush=True)
         write_results(folder, "rivals", {"records": records})

@@ -157,6 +157,18 @@ def skipped(records: Sequence[Record]) -> str:
     return "\n".join(f"- {text} ({', '.join(dict.fromkeys(data))})" for text, data in reasons.items()) or "- none"
 
 
+def commits(records: Sequence[Record]) -> str:
+    """Return the commits that the records were measured at, with their methods if there are several."""
+    methods: dict[str, list[str]] = {}
+    for record in records:
+        methods.setdefault(record.get("commit", "unknown"), []).append(record["rival"])
+    if len(methods) == 1:
+        return next(iter(methods))
+    fewest_first = sorted(methods, key=lambda commit: len(methods[commit]))
+    parts = [f"{commit} ({'; '.join(dict.fromkeys(methods[commit]))})" for commit in fewest_first[:-1]]
+    return f"{', '.join(parts)} and {fewest_first[-1]} (all others)"
+
+
 def page(records: Sequence[Record], budget: float, note: str = "") -> str:
     """Return the page as Markdown; `note` says what a shorter run leaves out."""
     names = list(dict.fromkeys(record["data"] for record in records))
@@ -190,7 +202,7 @@ first run on the hidden nodes of the first split: the order of Vowpal Wabbit's s
 always tries the defaults beside the random settings of a small budget, which raised it on Debian and Wikipedia.
 What known links are worth to fastspml is learned by a method that was developed on training nodes of the first split.
 
-Measured on {machine["cores"]} cores of an {machine["processor"]}, commit {machine["commit"]}, with {listed}.
+Measured on {machine["cores"]} cores of an {machine["processor"]}, commit {commits(records)}, with {listed}.
 
 ![AUC against seconds](rivals.svg)
 
