@@ -17,7 +17,7 @@ KNOWN_FILTERS = (*COMPRESSIONS, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHE
 # Bytes that checksums and headers of the filters add to a chunk.
 FILTER_OVERHEAD_BYTES = 64
 INCOMPRESSIBLE_SHARE = 1000  # gzip makes random bytes larger, by a thousandth at most
-INFLATED_PIECE_BYTES = 2**20  # that are held at a time
+PIECE_BYTES = 2**20  # that are inflated, and held, at a time
 
 
 def check_filters(layout: Any) -> str:
@@ -51,8 +51,10 @@ def check_inflation(dataset: h5py.Dataset) -> str:
             large.append(chunk)
 
     dataset.id.chunk_iter(note_large)
-    limit = declared + FILTER_OVERHEAD_BYTES
+    limit, n_file = declared + FILTER_OVERHEAD_BYTES, dataset.file.id.get_filesize()
     for chunk in large:
+        if chunk.size > n_file:
+            return f"has a chunk of {chunk.size} bytes, more than the file has"
         if chunk.size > limit + declared // INCOMPRESSIBLE_SHARE:  # not read: it may claim any size
             return f"has a chunk of {chunk.size} bytes, more than the declared {declared}"
         if _inflates_beyond(dataset.id.read_direct_chunk(chunk.chunk_offset)[1], limit):
@@ -64,9 +66,11 @@ def _inflates_beyond(raw: bytes, limit: int) -> bool:
     """Tell whether compressed bytes inflate to more than a limit; those that are not of gzip are left to HDF5."""
     inflater, n_bytes = zlib.decompressobj(), 0
     try:
-        while raw and not inflater.eof and n_bytes <= limit:
-            n_bytes += len(inflater.decompress(raw, INFLATED_PIECE_BYTES))
-            raw = inflater.unconsumed_tail
+        for start in range(0, len(raw), PIECE_BYTES):  # the inflater copies what it has not used yet
+            piece: Any = memoryview(raw)[start : start + PIECE_BYTES]
+            while piece and not inflater.eof and n_bytes <= limit:
+                n_bytes += len(inflater.decompress(piece, PIECE_BYTES))
+                piece = inflater.unconsumed_tail
     except zlib.error:
         return False
     return n_bytes > limit
