@@ -331,7 +331,7 @@ def test_without_any_thread_a_sentence(no_threads_left, monkeypatch):
         assert model.resume(network).n_iters_ == 300
 
 
-def test_a_process_ends_if_progress_raises_while_a_shard_is_awaited(tmp_path):
+def test_a_process_ends_if_progress_raises_while_a_shard_is_awaited():
     """Threads were waited for at the end of the process, when they cannot run any more."""
     program = """
 import fastspml as fs
