@@ -143,6 +143,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "report/summary.py": ("test_report.py",),
     "report/template.py": ("test_report.py",),
     "cluster/__init__.py": ("test_distributed.py",),
+    "cluster/dealing.py": ("test_distributed.py",),
     "cluster/driver.py": ("test_distributed.py",),
     "cluster/messages.py": ("test_distributed.py",),
     "cluster/worker.py": ("test_distributed.py",),

@@ -2,9 +2,9 @@
 
 Workers run the shards of a round, and the driver, this process, merges them.
 For each round the driver sends the changes of the totals since the last round. Each shard returns the changes it made,
-as positions and values where that is smaller. The bits do not depend on which worker runs a shard: the tasks of a dead
-worker run elsewhere, a worker that is new or missed a round receives all totals, and the driver itself runs a shard
-that is overdue. It also runs rounds that take less time than their exchange, on `n_threads` of its own.
+as positions and values where that is smaller. The bits do not depend on which worker runs a shard: others are given the
+shards of a worker that is gone or too slow, and a worker that is new or missed a round receives all totals. The driver
+itself runs rounds that take less time than their exchange, on `n_threads` of its own, or if no worker is left.
 
 `fastspml.select` has an argument ``client`` of its own.
 """

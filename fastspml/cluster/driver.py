@@ -9,16 +9,17 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from heapq import heappop, heappush
+from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from queue import Empty, SimpleQueue
+from typing import Any
 
 import numpy as np
 
-from fastspml.cluster.messages import Change, GroupResult, Recipe, RoundStart, networks_checksum, package_digest
+from fastspml.cluster.dealing import GONE, Member, take_group
+from fastspml.cluster.messages import Change, Recipe, RoundStart, ShardResult, networks_checksum, package_digest
 from fastspml.cluster.worker import Seat
 from fastspml.kernels.arguments import N_SUMMED
 from fastspml.selection import hold
@@ -30,57 +31,10 @@ logger = logging.getLogger(__name__)
 
 EXCHANGE_S = 0.002  # time of the driver for a call, as measured on loopback (bench.distributed)
 EXCHANGE_BYTES_PER_S = 4e8  # rate at which shards send their totals back, measured likewise
-CALLS_PER_WORKER = 4  # in a round: the first shards are merged while the others run
-CALL_S = 1.0  # that the shards of a call may take together
+LEAST_CALL_S, MOST_CALL_S = 0.03, 1.0  # that the shards of a call should take together
 CALL_BYTES = 2**24  # that the totals of these shards may have together
-SMOOTHING = 4  # calls that the speed of a worker is a mean of, about: short ones vary by a factor of two
-PATIENCE_S = 10.0  # the driver waits this long for a call, at least,
-PATIENCE = 4  # and this number of times as long as its shards should take, before it runs them itself
-
-GONE = (RuntimeError, CancelledError)  # what Dask raises if it knows already that the worker of an actor is gone
-
-
-@dataclass
-class Member:
-    """A worker that takes part in a fit."""
-
-    address: str
-    n_threads: int
-    future: Any  # of its seat
-    iteration_s: float  # of one of its threads, a mean of those measured
-    seat: Any = None  # Dask's proxy of it
-
-    def has_seat(self) -> bool:
-        """Tell whether the worker has its seat; raise what went wrong when it was made."""
-        if self.seat is None and self.future.status in ("finished", "error"):
-            with suppress(TimeoutError, *GONE):
-                self.seat = self.future.result(timeout=HEARTBEAT_S)
-        return self.seat is not None
-
-    def run(self, start: RoundStart, shards: Sequence[Shard]) -> Call:
-        """Call `Seat.run` with these arguments."""
-        arguments = [start, shards]
-        try:
-            future = self.seat.run(arguments)
-        except GONE:
-            future = Future[None]()
-            future.set_exception(ConnectionError(f"the worker at {self.address} is gone."))
-        return Call(self, shards, arguments, future)
-
-
-class Call(NamedTuple):
-    """A call of the seat of a member."""
-
-    member: Member
-    shards: Sequence[Shard]
-    arguments: list[Any]
-    future: Any
-
-    def result(self) -> GroupResult | None:
-        """Return what `Seat.run` did; raise TimeoutError if it is not done yet, OSError if the worker is gone."""
-        found = self.future.result(timeout=HEARTBEAT_S)
-        self.arguments.clear()  # Dask has them in a reference cycle, so they would stay in memory for long
-        return found
+PATIENCE_S = 10.0  # a worker has this time for a call, at least,
+PATIENCE = 4  # and this number of times as long as its shards should take, before others are given them
 
 
 class Driver:
@@ -142,7 +96,7 @@ class Driver:
             future = self.client.submit(
                 Seat, self.recipe, n_threads[address], workers=[address], actor=True, pure=False
             )
-            self.members[address] = Member(address, n_threads[address], future, self.iteration_s or 1.0)
+            self.members[address] = Member(address, n_threads[address], future, self.iteration_s)
         return [member for _, member in sorted(self.members.items()) if member.has_seat()]
 
     def _n_threads(self) -> dict[str, int]:
@@ -156,7 +110,7 @@ class Driver:
         """Tell whether a round is done sooner by the cluster: its threads, or its exchange, are the limit."""
         if self.iteration_s is None or not n_slots:
             return False
-        n_calls, shard_s = min(n_shards, CALLS_PER_WORKER * n_slots), size * self.iteration_s
+        n_calls, shard_s = min(n_shards, 4 * n_slots), size * self.iteration_s
         exchange_s = n_calls * EXCHANGE_S + n_shards * 8 * n_summed(state.sums) / EXCHANGE_BYTES_PER_S
         there_s = max(math.ceil(n_shards / n_slots) * shard_s, exchange_s) + exchange_s / n_calls
         return there_s < math.ceil(n_shards / self.n_threads) * shard_s
@@ -179,36 +133,69 @@ class Driver:
             return
         changes, self.sent = self._start(round, self.sent), round
         everything: RoundStart | None = None  # the same for a worker that is new or has missed a round
-        waiting = deque(
-            member.run(changes, group) for group, member in deal(shards, members, self._most_per_thread(state, round))
-        )
-        began = time.monotonic()
-        while waiting:
-            call = waiting[0]
-            member, group = call.member, call.shards
+        limits = self._shards_per_thread(state, round)
+        unmerged, left = deque(shards), deque(shards)  # those left are not given to a worker
+        found: dict[int, ShardResult] = {}  # of shards that are not merged
+        answers: SimpleQueue[Any] = SimpleQueue()
+        while unmerged:
+            if unmerged[0].start in found:
+                part = found.pop(unmerged.popleft().start)
+                sums = part.change.applied(round.base, part.counters, part.harmonic)
+                yield replace(state, sums=sums, counts=part.counts, round=None)
+                continue
+            while given := take_group(left, members, *limits):
+                group, member = given
+                member.call(changes, group, answers)
+            if not any(member.calls for member in members):  # all of them are gone
+                here = list(takewhile(lambda shard: shard.start not in found, unmerged))
+                yield from self.run_here(state, round, here)
+                unmerged, left = (deque(list(shards)[len(here) :]) for shards in (unmerged, left))
+                continue
             try:
-                found = call.result()
-            except OSError as error:  # TimeoutError is one of them
+                call, answer = answers.get(timeout=HEARTBEAT_S)
+            except Empty:
                 yield None
-                group_s = len(group) * round.size * member.iteration_s
-                is_overdue = time.monotonic() - began > max(PATIENCE_S, PATIENCE * group_s)
-                if isinstance(error, TimeoutError) and member.address in self._n_threads() and not is_overdue:
-                    continue
-                if self.members.pop(member.address, None) is not None:
-                    logger.warning("worker %s is gone or too slow; this process runs its shards.", member.address)
-                yield from self.run_here(state, round, group)
+                n_threads = self._n_threads()
+                for member in [*members]:
+                    if member.address not in n_threads or self._is_overdue(member, round):
+                        self._drop(member, members, left)
+                continue
+            member = call.member
+            if call not in member.calls:  # the worker was dropped, and others were given these shards
+                continue
+            if isinstance(answer, GONE):
+                self._drop(member, members, left)
+                continue
+            member.end(call)
+            if isinstance(answer, BaseException):
+                raise answer
+            if answer is None:
+                everything = everything or self._start(round, None)
+                member.call(everything, call.shards, answers)
             else:
-                if found is None:
-                    everything = everything or self._start(round, None)
-                    waiting[0] = member.run(everything, group)
-                    continue
-                self.iteration_s = found.iteration_s
-                member.iteration_s += (found.iteration_s - member.iteration_s) / SMOOTHING
-                for part in found.shards:
-                    sums = part.change.applied(round.base, part.counters, part.harmonic)
-                    yield replace(state, sums=sums, counts=part.counts, round=None)
-            waiting.popleft()
-            began = time.monotonic()
+                self.iteration_s = answer.iteration_s
+                member.measured(answer.iteration_s)
+                found.update((shard.start, part) for shard, part in zip(call.shards, answer.shards, strict=True))
+
+    def _is_overdue(self, member: Member, round: Round) -> bool:
+        """Tell whether a worker takes too long for a call."""
+        if not member.calls:
+            return False
+        iteration_s = member.iteration_s or self.iteration_s or 1.0
+        should_take_s = len(member.calls[0].shards) * round.size * iteration_s
+        return time.monotonic() - member.since > max(PATIENCE_S, PATIENCE * should_take_s)
+
+    def _drop(self, member: Member, members: list[Member], left: deque[Shard]) -> None:
+        """Forget a worker that is gone or too slow; its shards are left again, in their order."""
+        logger.warning("worker %s is gone or too slow; others run its shards.", member.address)
+        members.remove(member)
+        self.members.pop(member.address, None)
+        returned = [shard for call in member.calls for shard in call.shards]
+        member.calls.clear()
+        left.extend(returned)
+        left_in_order = sorted(left, key=lambda shard: shard.start)
+        left.clear()
+        left.extend(left_in_order)
 
     def _awaited(self) -> Generator[None, None, list[Member]]:
         """Wait until a worker has a seat, but not for ever; yield meanwhile."""
@@ -218,11 +205,11 @@ class Driver:
             yield
         return members
 
-    def _most_per_thread(self, state: State, round: Round) -> int:
-        """Return the shards that a thread may run in a call."""
-        shard_s = round.size * (self.iteration_s or 0.0)
-        most = min(CALL_S / shard_s if shard_s else math.inf, CALL_BYTES / (8 * n_summed(state.sums)))
-        return max(1, int(most))
+    def _shards_per_thread(self, state: State, round: Round) -> tuple[int, int]:
+        """Return the shards that a thread should run in a call, at least and at most."""
+        shard_s = round.size * (self.iteration_s or math.inf)
+        most = max(1, int(min(MOST_CALL_S / shard_s, CALL_BYTES / (8 * n_summed(state.sums)))))
+        return max(1, min(most, math.ceil(LEAST_CALL_S / shard_s))), most
 
     def _start(self, round: Round, since: Round | None) -> RoundStart:
         """Return what a worker needs to begin a round: what changed since another one, or all totals."""
@@ -230,23 +217,6 @@ class Driver:
         if since is None:
             return RoundStart(bare, None, Change(tuple(part.copy() for part in round.base[:N_SUMMED])))
         return RoundStart(bare, since.start, Change.between(since.base, round.base))
-
-
-def deal(
-    shards: Sequence[Shard], members: Sequence[Member], most_per_thread: int
-) -> Iterator[tuple[Sequence[Shard], Member]]:
-    """Yield groups of shards, each with the worker that should be the first to be free."""
-    n_threads = sum(member.n_threads for member in members)
-    per_thread = max(1, min(most_per_thread, len(shards) // (CALLS_PER_WORKER * n_threads)))
-    busy = [(0.0, number) for number in range(len(members))]  # until when, in units of time of a shard
-    first = 0
-    while first < len(shards):
-        until, number = heappop(busy)
-        member = members[number]
-        last = min(first + per_thread * member.n_threads, len(shards))
-        yield shards[first:last], member
-        heappush(busy, (until + per_thread * member.iteration_s, number))
-        first = last
 
 
 def warn_idle(reason: str) -> None:

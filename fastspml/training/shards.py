@@ -198,9 +198,9 @@ class _Stop:
 
 def threads(problem: Problem, n_threads: int) -> RunShards:
     """Return a function that runs shards on threads of this process."""
-    if n_threads == 1:
-        return partial(_run_one_by_one, problem)
     memories: list[ShardMemory] = []  # at most two for every thread
+    if n_threads == 1:
+        return partial(_run_one_by_one, problem, memories)
 
     def run_shards(state: State, round: Round, shards: Sequence[Shard]) -> Iterator[State | None]:
         while len(memories) < min(2 * n_threads, len(shards)):
@@ -239,9 +239,13 @@ def threads(problem: Problem, n_threads: int) -> RunShards:
     return run_shards
 
 
-def _run_one_by_one(problem: Problem, state: State, round: Round, shards: Sequence[Shard]) -> Iterator[State | None]:
-    """Run shards in the calling thread; yield None between chunks."""
-    memory = ShardMemory(problem, state)
+def _run_one_by_one(
+    problem: Problem, memories: list[ShardMemory], state: State, round: Round, shards: Sequence[Shard]
+) -> Iterator[State | None]:
+    """Run shards in the calling thread, in the first of `memories`; yield None between chunks."""
+    if not memories:
+        memories.append(ShardMemory(problem, state))
+    memory = memories[0]
     for shard in shards:
         part = memory.start(state, round, shard)
         while part.iteration < shard.last:

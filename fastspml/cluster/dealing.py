@@ -1,0 +1,107 @@
+"""Who runs which shards of a round: each worker is given the next ones when it is free, fewer towards the end."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any
+
+from fastspml.cluster.messages import RoundStart
+from fastspml.training.shards import HEARTBEAT_S, Shard
+
+CALLS_AHEAD = 2  # calls that a worker has at a time: it runs one while the driver merges the one before
+SMOOTHING = 4  # calls that the speed of a worker is a mean of, about: short ones vary by a factor of two
+
+GONE = (OSError, RuntimeError, CancelledError)  # what Dask raises if the worker of an actor is gone
+
+
+@dataclass(eq=False)
+class Call:
+    """A call of the seat of a member."""
+
+    member: Member
+    shards: Sequence[Shard]
+    arguments: list[Any]
+
+
+@dataclass(eq=False)
+class Member:
+    """A worker that takes part in a fit."""
+
+    address: str
+    n_threads: int
+    future: Any  # of its seat
+    iteration_s: float | None  # of one of its threads, a mean of those measured
+    seat: Any = None  # Dask's proxy of it
+    calls: deque[Call] = field(default_factory=deque)  # without an answer; it runs the first of them
+    since: float = 0.0  # when it began that one
+
+    def has_seat(self) -> bool:
+        """Tell whether the worker has its seat; raise what went wrong when it was made."""
+        if self.seat is None and self.future.status in ("finished", "error"):
+            with suppress(TimeoutError, RuntimeError, CancelledError):
+                self.seat = self.future.result(timeout=HEARTBEAT_S)
+        return self.seat is not None
+
+    def call(self, start: RoundStart, shards: Sequence[Shard], answers: SimpleQueue[Any]) -> None:
+        """Call `Seat.run` with these arguments; put the call and its result, or exception, into a queue."""
+        call = Call(self, shards, [start, shards])
+        if not self.calls:
+            self.since = time.monotonic()
+        self.calls.append(call)
+        try:
+            result = self.seat.run(call.arguments)
+        except GONE as error:
+            answers.put((call, error))
+            return
+
+        async def answer() -> None:
+            try:
+                found = await result
+            except BaseException as error:
+                found = error
+            answers.put((call, found))
+
+        self.future.client.loop.add_callback(answer)
+
+    def end(self, call: Call) -> None:
+        """Note that a call has its answer."""
+        self.calls.remove(call)
+        self.since = time.monotonic()
+        call.arguments.clear()  # Dask has them in a reference cycle, so they would stay in memory for long
+
+    def measured(self, iteration_s: float) -> None:
+        """Note how long an iteration took in a call."""
+        before_s = iteration_s if self.iteration_s is None else self.iteration_s
+        self.iteration_s = before_s + (iteration_s - before_s) / SMOOTHING
+
+    def busy_s(self, per_thread: int) -> float:
+        """Return the time that it needs for its calls and more shards for each thread, if they have one iteration."""
+        n_given = sum(len(call.shards) for call in self.calls)
+        return (self.iteration_s or 1.0) * (n_given / self.n_threads + per_thread)
+
+
+def take_group(
+    left: deque[Shard], members: Sequence[Member], least: int, most: int
+) -> tuple[list[Shard], Member] | None:
+    """Take shards that are left, for the worker that should be the first to finish them.
+
+    Return None if no worker should be given more: it has CALLS_AHEAD, or the others should finish all that is left
+    before it. Groups shrink with the number of shards left, from `most` to `least` for a thread, so that all workers
+    end a round together.
+    """
+    free = [member for member in members if len(member.calls) < CALLS_AHEAD]
+    if not left or not free:
+        return None
+    per_thread = max(least, min(most, len(left) // (2 * sum(member.n_threads for member in members))))
+    member = min(free, key=lambda member: member.busy_s(per_thread))
+    n_shards = len(left) + sum(len(call.shards) for member in members for call in member.calls)
+    end_s = n_shards / sum(member.n_threads / (member.iteration_s or 1.0) for member in members)
+    if member.busy_s(per_thread) > end_s + per_thread * min(member.iteration_s or 1.0 for member in members):
+        return None
+    return [left.popleft() for _ in range(min(len(left), per_thread * member.n_threads))], member
