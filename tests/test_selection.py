@@ -207,10 +207,13 @@ def test_numbers_of_iterations_are_looked_at_by_default(tasks):
 
 
 @pytest.mark.parametrize(
-    ("estimator", "n_settings"), [(fs.SPML.paper(n_iters=64), 54), (fs.MTSPML.paper(n_iters=64), 92)]
+    ("estimator", "n_settings"), [(fs.SPML.paper(n_iters=64), 54), (fs.MTSPML.paper(n_iters=32), 92)]
 )
 def test_the_default_grid_is_tried_by_halving(tasks, estimator, n_settings):
-    """Settings of one step compete: the best quarter of them is fitted for four times the iterations."""
+    """Settings of one step compete: the best quarter of them is fitted for four times the iterations.
+
+    MT-SPML is tried with up to twice the estimator's iterations.
+    """
     grids = recommended_grid(estimator, tasks)
     settings = all_settings(estimator, grids, None, 0)
     assert len(settings) == n_settings

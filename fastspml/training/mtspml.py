@@ -29,8 +29,9 @@ if TYPE_CHECKING:  # the inherited signature of __init__ names these; the API re
 class MTSPMLParameters(Estimator):
     """The parameters of MTSPML that SPML lacks, and those with other defaults."""
 
+    step: float = parameter(0.007, "step size of the factors; half the step needs four times the iterations")
     margin: float = parameter(0.6, "distance by which a non-neighbour has to be farther than a neighbour")
-    n_iters: int = parameter(6000, "iterations")
+    n_iters: int = parameter(3000, "iterations")
     common_reg: float = parameter(1e-3, "weight of the common metric's regulariser; inf keeps it at its prior")
     task_reg: float | Sequence[float] = parameter(
         1e-3, "weight of the task metrics' regularisers, one number or one per task; inf leaves a task none"
