@@ -22,6 +22,7 @@ from fastspml import distributed
 from fastspml.cli import main
 from fastspml.cluster import dealing, driver, messages
 from fastspml.kernels.arguments import N_SUMMED
+from fastspml.training.shards import Shard
 
 dask = pytest.importorskip("distributed", reason="the extra 'distributed' is not installed")
 
@@ -154,7 +155,7 @@ def test_a_worker_that_missed_a_round_is_sent_all_totals(client, tasks, every_ro
     """Here each round has another worker."""
     client.wait_for_workers(N_WORKERS, timeout=120)
     rounds, since = [], []
-    plain_take, plain_run, plain_start = driver.take_group, driver.Driver._run_there, driver.Driver._start
+    plain_take, plain_run, plain_start = dealing.take_group, driver.Driver._run_there, driver.Driver._start
 
     def run_there(self, state, round, shards):
         rounds.append(len(shards))
@@ -170,7 +171,7 @@ def test_a_worker_that_missed_a_round_is_sent_all_totals(client, tasks, every_ro
     def has_left_nothing(dask_worker):
         return not dask_worker.state.actors
 
-    monkeypatch.setattr(driver, "take_group", take_group)
+    monkeypatch.setattr(dealing, "take_group", take_group)
     monkeypatch.setattr(driver.Driver, "_run_there", run_there)
     monkeypatch.setattr(driver.Driver, "_start", start)
     model = models(n_iters=200)[0]
@@ -296,6 +297,21 @@ EQUAL = [(1, 1.0), (1, 1.0)]
 )
 def test_shards_are_dealt_by_threads_and_speed(arguments, expected):
     assert dealt(*arguments) == expected
+
+
+def test_shards_of_a_worker_that_is_dropped_are_left_again_in_order():
+    members = [dealing.Member(name, 1, None, 1.0) for name in "ab"]
+    shards = [Shard(start, start + 1, 0.0) for start in range(6)]
+    dealer = dealing.Dealer(shards, members, 1, 1)
+    for number in (0, 1, 1):
+        call = dealing.Call(members[number], [dealer.left.popleft()], [])
+        members[number].calls.append(call)
+    dealer.drop(members[1])
+    assert [shard.start for shard in dealer.left] == [1, 2, 3, 4, 5]
+    assert dealer.members == members[:1]
+    dealer.answers.put((call, "late"))
+    assert dealer.answer() is None
+    assert len(members[0].calls) == 1
 
 
 def test_the_speed_of_a_worker_is_a_mean_that_begins_with_the_first_call():

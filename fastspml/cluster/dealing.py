@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from fastspml.cluster.messages import RoundStart
+from fastspml.cluster.messages import GroupResult, RoundStart, ShardResult
 from fastspml.training.shards import HEARTBEAT_S, Shard
 
 CALLS_AHEAD = 2  # calls that a worker has at a time: it runs one while the driver merges the one before
@@ -84,6 +84,44 @@ class Member:
         """Return the time that it needs for its calls and more shards for each thread, if they have one iteration."""
         n_given = sum(len(call.shards) for call in self.calls)
         return (self.iteration_s or 1.0) * (n_given / self.n_threads + per_thread)
+
+
+class Dealer:
+    """Gives the shards of a round to workers, and collects what they found."""
+
+    def __init__(self, shards: Sequence[Shard], members: Sequence[Member], least: int, most: int) -> None:
+        self.left = deque(shards)  # in order, those that no worker has been given
+        self.members = list(members)
+        self.least, self.most = least, most  # shards of a thread in a call
+        self.answers: SimpleQueue[Any] = SimpleQueue()
+        self.found: dict[int, ShardResult] = {}  # by the start of the shard
+
+    def give(self, start: RoundStart) -> bool:
+        """Give shards to the workers that should have more; return whether any worker has one."""
+        while (taken := take_group(self.left, self.members, self.least, self.most)) is not None:
+            group, member = taken
+            member.call(start, group, self.answers)
+        return any(member.calls for member in self.members)
+
+    def answer(self) -> tuple[Call, Any] | None:
+        """Wait for the answer to a call, but not for long; answers of workers that were dropped are ignored."""
+        try:
+            call, answer = self.answers.get(timeout=HEARTBEAT_S)
+        except Empty:
+            return None
+        return (call, answer) if call in call.member.calls else None
+
+    def keep(self, call: Call, result: GroupResult) -> None:
+        """Keep what the shards of a call found."""
+        call.member.measured(result.iteration_s)
+        self.found.update((shard.start, part) for shard, part in zip(call.shards, result.shards, strict=True))
+
+    def drop(self, member: Member) -> None:
+        """Give the shards of a worker to others."""
+        self.members.remove(member)
+        left = [*self.left, *(shard for call in member.calls for shard in call.shards)]
+        self.left = deque(sorted(left, key=lambda shard: shard.start))
+        member.calls.clear()
 
 
 def take_group(

@@ -13,13 +13,12 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
 
-from fastspml.cluster.dealing import GONE, Member, take_group
-from fastspml.cluster.messages import Change, Recipe, RoundStart, ShardResult, networks_checksum, package_digest
+from fastspml.cluster.dealing import GONE, Dealer, Member
+from fastspml.cluster.messages import Change, Recipe, RoundStart, networks_checksum, package_digest
 from fastspml.cluster.worker import Seat
 from fastspml.kernels.arguments import N_SUMMED
 from fastspml.selection import hold
@@ -31,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 EXCHANGE_S = 0.002  # time of the driver for a call, as measured on loopback (bench.distributed)
 EXCHANGE_BYTES_PER_S = 4e8  # rate at which shards send their totals back, measured likewise
+CALLS_PER_WORKER = 4  # in a round, about
 LEAST_CALL_S, MOST_CALL_S = 0.03, 1.0  # that the shards of a call should take together
 CALL_BYTES = 2**24  # that the totals of these shards may have together
 PATIENCE_S = 10.0  # a worker has this time for a call, at least,
@@ -110,7 +110,7 @@ class Driver:
         """Tell whether a round is done sooner by the cluster: its threads, or its exchange, are the limit."""
         if self.iteration_s is None or not n_slots:
             return False
-        n_calls, shard_s = min(n_shards, 4 * n_slots), size * self.iteration_s
+        n_calls, shard_s = min(n_shards, CALLS_PER_WORKER * n_slots), size * self.iteration_s
         exchange_s = n_calls * EXCHANGE_S + n_shards * 8 * n_summed(state.sums) / EXCHANGE_BYTES_PER_S
         there_s = max(math.ceil(n_shards / n_slots) * shard_s, exchange_s) + exchange_s / n_calls
         return there_s < math.ceil(n_shards / self.n_threads) * shard_s
@@ -133,69 +133,50 @@ class Driver:
             return
         changes, self.sent = self._start(round, self.sent), round
         everything: RoundStart | None = None  # the same for a worker that is new or has missed a round
-        limits = self._shards_per_thread(state, round)
-        unmerged, left = deque(shards), deque(shards)  # those left are not given to a worker
-        found: dict[int, ShardResult] = {}  # of shards that are not merged
-        answers: SimpleQueue[Any] = SimpleQueue()
+        dealer, unmerged = Dealer(shards, members, *self._shards_per_thread(state, round)), deque(shards)
         while unmerged:
-            if unmerged[0].start in found:
-                part = found.pop(unmerged.popleft().start)
+            if unmerged[0].start in dealer.found:
+                part = dealer.found.pop(unmerged.popleft().start)
                 sums = part.change.applied(round.base, part.counters, part.harmonic)
                 yield replace(state, sums=sums, counts=part.counts, round=None)
-                continue
-            while given := take_group(left, members, *limits):
-                group, member = given
-                member.call(changes, group, answers)
-            if not any(member.calls for member in members):  # all of them are gone
-                here = list(takewhile(lambda shard: shard.start not in found, unmerged))
+            elif not dealer.give(changes):  # all workers are gone
+                here = list(takewhile(lambda shard: shard.start not in dealer.found, unmerged))
                 yield from self.run_here(state, round, here)
-                unmerged, left = (deque(list(shards)[len(here) :]) for shards in (unmerged, left))
-                continue
-            try:
-                call, answer = answers.get(timeout=HEARTBEAT_S)
-            except Empty:
+                for _ in here:
+                    unmerged.popleft()
+                    dealer.left.popleft()
+            elif (answered := dealer.answer()) is None:
                 yield None
-                n_threads = self._n_threads()
-                for member in [*members]:
-                    if member.address not in n_threads or self._is_overdue(member, round):
-                        self._drop(member, members, left)
-                continue
-            member = call.member
-            if call not in member.calls:  # the worker was dropped, and others were given these shards
-                continue
-            if isinstance(answer, GONE):
-                self._drop(member, members, left)
-                continue
-            member.end(call)
-            if isinstance(answer, BaseException):
-                raise answer
-            if answer is None:
-                everything = everything or self._start(round, None)
-                member.call(everything, call.shards, answers)
+                self._drop_lost(dealer, round)
             else:
-                self.iteration_s = answer.iteration_s
-                member.measured(answer.iteration_s)
-                found.update((shard.start, part) for shard, part in zip(call.shards, answer.shards, strict=True))
+                call, answer = answered
+                if isinstance(answer, GONE):
+                    self._drop(dealer, call.member)
+                    continue
+                call.member.end(call)
+                if isinstance(answer, BaseException):
+                    raise answer
+                if answer is None:
+                    everything = everything or self._start(round, None)
+                    call.member.call(everything, call.shards, dealer.answers)
+                else:
+                    self.iteration_s = answer.iteration_s
+                    dealer.keep(call, answer)
 
-    def _is_overdue(self, member: Member, round: Round) -> bool:
-        """Tell whether a worker takes too long for a call."""
-        if not member.calls:
-            return False
-        iteration_s = member.iteration_s or self.iteration_s or 1.0
-        should_take_s = len(member.calls[0].shards) * round.size * iteration_s
-        return time.monotonic() - member.since > max(PATIENCE_S, PATIENCE * should_take_s)
+    def _drop_lost(self, dealer: Dealer, round: Round) -> None:
+        """Drop workers that Dask has lost, and those that take too long for a call."""
+        n_threads, now = self._n_threads(), time.monotonic()
+        for member in [member for member in dealer.members if member.calls]:
+            iteration_s = member.iteration_s or self.iteration_s or 1.0
+            should_take_s = len(member.calls[0].shards) * round.size * iteration_s
+            if member.address not in n_threads or now - member.since > max(PATIENCE_S, PATIENCE * should_take_s):
+                self._drop(dealer, member)
 
-    def _drop(self, member: Member, members: list[Member], left: deque[Shard]) -> None:
-        """Forget a worker that is gone or too slow; its shards are left again, in their order."""
+    def _drop(self, dealer: Dealer, member: Member) -> None:
+        """Forget a worker that is gone or too slow."""
         logger.warning("worker %s is gone or too slow; others run its shards.", member.address)
-        members.remove(member)
+        dealer.drop(member)
         self.members.pop(member.address, None)
-        returned = [shard for call in member.calls for shard in call.shards]
-        member.calls.clear()
-        left.extend(returned)
-        left_in_order = sorted(left, key=lambda shard: shard.start)
-        left.clear()
-        left.extend(left_in_order)
 
     def _awaited(self) -> Generator[None, None, list[Member]]:
         """Wait until a worker has a seat, but not for ever; yield meanwhile."""
