@@ -104,7 +104,7 @@ def _workers(parts: dict[str, Any], exchange: dict[str, float]) -> str:
         "MB sent",
         "same bits",
     ]
-    costs = ", ".join(f"{seconds * 1e3:.0f} ms with {int(d):,} features" for d, seconds in exchange.items())
+    costs = ", ".join(f"{seconds * 1e3:.1f} ms with {int(d):,} features" for d, seconds in exchange.items())
     return (
         f"{markdown(header, rows)}\n\nBoth start from the file. Driver, scheduler and the two workers share two cores, "
         "so the driver's share of the time (reading, the first rounds, merging) is lost to the workers. Beside its "
