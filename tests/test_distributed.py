@@ -72,7 +72,7 @@ def bits(model):
 
 def kill(client, addresses):
     """Kill the processes of workers, and nothing else."""
-    pids = client.run(os.getpid)
+    pids = client.run(os.getpid, on_error="ignore")
     for address in addresses:
         os.kill(pids[address], signal.SIGKILL)
 
@@ -139,7 +139,7 @@ def test_killed_workers_do_not_show(client, tasks, every_round, victims):
     client.wait_for_workers(N_WORKERS, timeout=120)
     for model in models(n_iters=100)[: 2 if victims == 1 else 1]:
         expected = bits(model.fit(tasks))
-        before, killed = sorted(client.run(os.getpid)), []  # those that answer
+        before, killed = sorted(client.run(os.getpid, on_error="ignore")), []  # those that answer
 
         def progress(record, before=before, killed=killed):
             if record.iteration >= 60 and not killed:  # in the middle of a round
@@ -233,7 +233,7 @@ def test_a_slow_worker_is_not_waited_for(client, tasks, every_round, monkeypatch
     model = models()[1]
     expected = bits(model.fit(tasks))
     client.wait_for_workers(N_WORKERS, timeout=120)
-    pids = list(client.run(os.getpid).values())
+    pids = list(client.run(os.getpid, on_error="ignore").values())
     stopped = []
 
     def progress(record):
@@ -314,11 +314,35 @@ def test_shards_of_a_worker_that_is_dropped_are_left_again_in_order():
     assert len(members[0].calls) == 1
 
 
+def test_a_worker_that_was_not_called_or_slow_once_is_given_shards_again():
+    """A worker without a call in a round approaches the usual speed."""
+    members = [
+        dealing.Member(str(number), 1, None, iteration_s) for number, iteration_s in enumerate((1e-6, None, 1.0))
+    ]
+    members[0].is_measured = True
+    members[0].begin_round(1e-6)
+    assert not members[0].is_measured
+    for _ in range(25):
+        for member in members[1:]:
+            member.begin_round(1e-6)
+    assert [member.iteration_s for member in members] == [1e-6, 1e-6, pytest.approx(1e-6 + 2**-25, rel=1e-5)]
+    left, n_given = deque(range(64)), [0, 0, 0]
+    while given := dealing.take_group(left, members, 1, 4):
+        group, member = given
+        member.calls.append(dealing.Call(member, group, []))
+        n_given[int(member.address)] += len(group)
+    assert min(n_given) > 0
+    unknown = dealing.Member("", 1, None, None)
+    unknown.begin_round(None)
+    assert unknown.iteration_s is None
+
+
 def test_the_speed_of_a_worker_is_a_mean_that_begins_with_the_first_call():
     member = dealing.Member("", 1, None, None)
     for iteration_s, expected in [(8.0, 8.0), (4.0, 7.0), (3.0, 6.0)]:
         member.measured(iteration_s)
         assert member.iteration_s == expected
+    assert member.is_measured
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from fastspml.training.shards import HEARTBEAT_S, Shard
 CALLS_AHEAD = 2  # calls that a worker has at a time: it runs one while the driver merges the one before
 SMOOTHING = 4  # calls that the speed of a worker is a mean of, about: short ones vary by a factor of two
 
-GONE = (OSError, RuntimeError, CancelledError)  # what Dask raises if the worker of an actor is gone
+GONE = (RuntimeError, CancelledError)  # what Dask raises if it knows already that the worker of an actor is gone
 
 
 @dataclass(eq=False)
@@ -40,11 +40,12 @@ class Member:
     seat: Any = None  # Dask's proxy of it
     calls: deque[Call] = field(default_factory=deque)  # without an answer; it runs the first of them
     since: float = 0.0  # when it began that one
+    is_measured: bool = False  # in this round
 
     def has_seat(self) -> bool:
         """Tell whether the worker has its seat; raise what went wrong when it was made."""
         if self.seat is None and self.future.status in ("finished", "error"):
-            with suppress(TimeoutError, RuntimeError, CancelledError):
+            with suppress(TimeoutError, *GONE):
                 self.seat = self.future.result(timeout=HEARTBEAT_S)
         return self.seat is not None
 
@@ -56,8 +57,8 @@ class Member:
         self.calls.append(call)
         try:
             result = self.seat.run(call.arguments)
-        except GONE as error:
-            answers.put((call, error))
+        except GONE:
+            answers.put((call, ConnectionError("Dask has lost it")))
             return
 
         async def answer() -> None:
@@ -75,13 +76,20 @@ class Member:
         self.since = time.monotonic()
         call.arguments.clear()  # Dask has them in a reference cycle, so they would stay in memory for long
 
+    def begin_round(self, usual_s: float | None) -> None:
+        """Approach the usual time of an iteration if none was measured in the last round: the worker is tried again."""
+        if not self.is_measured and usual_s is not None:
+            self.iteration_s = usual_s if self.iteration_s is None else (self.iteration_s + usual_s) / 2
+        self.is_measured = False
+
     def measured(self, iteration_s: float) -> None:
         """Note how long an iteration took in a call."""
         before_s = iteration_s if self.iteration_s is None else self.iteration_s
         self.iteration_s = before_s + (iteration_s - before_s) / SMOOTHING
+        self.is_measured = True
 
     def busy_s(self, per_thread: int) -> float:
-        """Return the time that it needs for its calls and more shards for each thread, if they have one iteration."""
+        """Return the seconds for its calls and more shards for each of its threads, if a shard is one iteration."""
         n_given = sum(len(call.shards) for call in self.calls)
         return (self.iteration_s or 1.0) * (n_given / self.n_threads + per_thread)
 

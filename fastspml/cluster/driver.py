@@ -9,6 +9,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.cluster.dealing import GONE, Dealer, Member
+from fastspml.cluster.dealing import Dealer, Member
 from fastspml.cluster.messages import Change, Recipe, RoundStart, networks_checksum, package_digest
 from fastspml.cluster.worker import Seat
 from fastspml.kernels.arguments import N_SUMMED
@@ -91,7 +92,11 @@ class Driver:
     def _ready(self) -> list[Member]:
         """Return the workers that have a seat, give one to workers that are new, and forget those that are gone."""
         n_threads = self._n_threads()
-        self.members = {address: member for address, member in self.members.items() if address in n_threads}
+        self.members = {
+            address: member
+            for address, member in self.members.items()
+            if address in n_threads and member.future.status not in ("lost", "cancelled")
+        }
         for address in n_threads.keys() - self.members.keys():
             future = self.client.submit(
                 Seat, self.recipe, n_threads[address], workers=[address], actor=True, pure=False
@@ -133,8 +138,15 @@ class Driver:
             return
         changes, self.sent = self._start(round, self.sent), round
         everything: RoundStart | None = None  # the same for a worker that is new or has missed a round
+        for member in members:
+            member.begin_round(self.iteration_s)
         dealer, unmerged = Dealer(shards, members, *self._shards_per_thread(state, round)), deque(shards)
+        checked = time.monotonic()
         while unmerged:
+            if time.monotonic() - checked >= HEARTBEAT_S:
+                yield None
+                self._drop_lost(dealer, round)
+                checked = time.monotonic()
             if unmerged[0].start in dealer.found:
                 part = dealer.found.pop(unmerged.popleft().start)
                 sums = part.change.applied(round.base, part.counters, part.harmonic)
@@ -145,13 +157,10 @@ class Driver:
                 for _ in here:
                     unmerged.popleft()
                     dealer.left.popleft()
-            elif (answered := dealer.answer()) is None:
-                yield None
-                self._drop_lost(dealer, round)
-            else:
+            elif (answered := dealer.answer()) is not None:
                 call, answer = answered
-                if isinstance(answer, GONE):
-                    self._drop(dealer, call.member)
+                if isinstance(answer, (OSError, CancelledError)):
+                    self._drop(dealer, call.member, f"is gone: {answer}")
                     continue
                 call.member.end(call)
                 if isinstance(answer, BaseException):
@@ -167,14 +176,16 @@ class Driver:
         """Drop workers that Dask has lost, and those that take too long for a call."""
         n_threads, now = self._n_threads(), time.monotonic()
         for member in [member for member in dealer.members if member.calls]:
-            iteration_s = member.iteration_s or self.iteration_s or 1.0
-            should_take_s = len(member.calls[0].shards) * round.size * iteration_s
-            if member.address not in n_threads or now - member.since > max(PATIENCE_S, PATIENCE * should_take_s):
-                self._drop(dealer, member)
+            n_per_thread = math.ceil(len(member.calls[0].shards) / member.n_threads)
+            should_take_s = n_per_thread * round.size * (member.iteration_s or self.iteration_s or 1.0)
+            if member.address not in n_threads:
+                self._drop(dealer, member, "is gone")
+            elif now - member.since > max(PATIENCE_S, PATIENCE * should_take_s):
+                self._drop(dealer, member, "is too slow")
 
-    def _drop(self, dealer: Dealer, member: Member) -> None:
-        """Forget a worker that is gone or too slow."""
-        logger.warning("worker %s is gone or too slow; others run its shards.", member.address)
+    def _drop(self, dealer: Dealer, member: Member, problem: str) -> None:
+        """Forget a worker, and let others run its shards."""
+        logger.warning("worker %s %s; others run its shards.", member.address, problem)
         dealer.drop(member)
         self.members.pop(member.address, None)
 
