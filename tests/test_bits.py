@@ -100,10 +100,18 @@ def test_factored_metrics_have_the_bits_that_they_had_before_vectors():
     """Digests of the commit before; ranks of whole vectors, of a part of one, and of both."""
     networks, got = golden_networks(), {}
     for rank, ensemble in ((10, 1), (32, 1), (40, 1), (64, 1), (96, 3)):
-        params = {"metric": "factored", "rank": rank, "ensemble": ensemble, "seed": 5, "n_iters": 60, "weighting": None}
+        params = {
+            "metric": "factored",
+            "rank": rank,
+            "ensemble": ensemble,
+            "seed": 5,
+            "n_iters": 60,
+            "step": 0.005,
+            "weighting": None,
+        }
         got[f"{rank} {ensemble}"] = digest_of_factors(fs.MTSPML(**params).fit(networks))
     wider = [fs.Network(net.features.astype(np.float64), net.adjacency, name=net.name) for net in networks]
-    begun = fs.MTSPML(metric="factored", rank=64, n_iters=20, weighting=None).fit(networks)
+    begun = fs.MTSPML(metric="factored", rank=64, n_iters=20, step=0.005, weighting=None).fit(networks)
     got["continued with float64"] = digest_of_factors(begun.partial_fit(wider, 20))
     assert got == FACTORED
 

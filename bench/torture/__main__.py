@@ -41,7 +41,7 @@ def main() -> None:
     for target in targets:
         share = seconds * target.weight / total
         result = results[target.name] = run_target(target, options.seed, options.attempts, share)
-        result["commit"] = commit
+        result |= {"seed": options.seed, "commit": commit}
         rate = result["attempts"] / max(result["elapsed_s"], 1e-9)
         print(f"{target.name}: {result['attempts']:,} attempts, {rate:,.0f} a second, {result['defect']} defects")
         for kind, count in list(result["kinds"].items())[:12]:

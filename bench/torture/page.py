@@ -14,22 +14,25 @@ COLUMNS = ("attempts", "identical", "sentence", "foreign", "defect")
 
 def page(seed: int, results: dict[str, dict[str, Any]]) -> str:
     """Return a table of the outcomes, and the defects with what repeats them."""
-    rows = [[name, *(r[column] for column in COLUMNS), r.get("commit")] for name, r in results.items()]
-    total = ["all", *(sum(result[column] for result in results.values()) for column in COLUMNS), None]
+    rows = [
+        [name, *(r[column] for column in COLUMNS), r.get("seed", seed), r.get("commit")] for name, r in results.items()
+    ]
+    total = ["all", *(sum(result[column] for result in results.values()) for column in COLUMNS), None, None]
     lines = []
     for name, result in results.items():
         for kind, count in result["kinds"].items():
             first = next(d["attempt"] for d in result["defects"] if d["detail"].startswith(kind))
-            lines.append(f"- {name}: {count} x `{kind}`; `--seed {seed} --only '{name}' --repeat {first}`")
+            repeat = f"--seed {result.get('seed', seed)} --only '{name}' --repeat {first}"
+            lines.append(f"- {name}: {count} x `{kind}`; `{repeat}`")
     return f"""# Hostile files, misuse, threads and signals
 
-Made by `python -m bench.torture --seed {seed}`. Every attempt is a pure function of seed, target and number, and
-runs in a child process with limits on memory and time. "Identical": the content is that of the original; where a change
-cannot be noticed (formats without checksums, forged checksums), the object is valid and works. "Sentence": refused
-with an error of one line; "foreign" counts those whose words are Python's or another library's. "Defect": a crash, a
-hang, exhausted memory, another error, or different content without a word.
+Made by `python -m bench.torture --seed SEED`. Every attempt is a pure function of seed, target and number, and runs in
+a child process with limits on memory and time. "Identical": the content is that of the original; where a change cannot
+be noticed (formats without checksums, forged checksums), the object is valid and works. "Sentence": refused with an
+error of one line; "foreign" counts those whose words are Python's or another library's. "Defect": a crash, a hang,
+exhausted memory, another error, or different content without a word.
 
-{markdown(["target", *COLUMNS, "commit"], [*rows, total])}
+{markdown(["target", *COLUMNS, "seed", "commit"], [*rows, total])}
 
 Defects: {chr(10).join(["", "", *lines]) if lines else "none."}
 """
