@@ -108,6 +108,11 @@ def test_a_crash_ends_only_its_attempt(engine):
     assert (engine["crash"]["attempts"], engine["crash"][IDENTICAL]) == (20, 20 - len(crashes))
 
 
+def test_a_run_that_is_continued_has_the_counts_and_defects_of_one_run(engine):
+    names = ("attempts", IDENTICAL, DEFECT, "kinds", "defects")
+    assert {name: engine["continued"][name] for name in names} == {name: engine["crash"][name] for name in names}
+
+
 def test_a_hang_is_a_defect(engine):
     assert engine["hang"]["kinds"] == {"hang: elapsed time": 1}
 
@@ -208,4 +213,6 @@ def test_damaged_networks_are_recognised(network):
 
 if __name__ == "__main__":
     found = {name: run_target(engine_target(name), 0, n_attempts) for name, (_, n_attempts, _) in ENGINE.items()}
+    first = run_target(engine_target("crash"), 0, 11)
+    found["continued"] = run_target(engine_target("crash"), 0, 20, earlier=first)
     print(json.dumps(found))

@@ -24,6 +24,7 @@ def main() -> None:
     parser.add_argument("--only", help="targets whose name contains this text")
     parser.add_argument("--quick", action="store_true", help="leave out targets whose attempts take a second or more")
     parser.add_argument("--update", action="store_true", help="keep the results of all other targets")
+    parser.add_argument("--resume", action="store_true", help="--update, and continue targets of the same seed")
     parser.add_argument("--repeat", type=int, metavar="NUMBER", help="repeat one attempt in this process and show it")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="folder for torture.json and torture.md")
     options = parser.parse_args()
@@ -36,12 +37,16 @@ def main() -> None:
         return
     seconds = float("inf") if options.attempts else 60 * options.minutes
     total, began = sum(target.weight for target in targets), time.perf_counter()
-    results = read_results(options.output) if options.update else {}
+    results = read_results(options.output) if options.update or options.resume else {}
     commit = about()["commit"]
     for target in targets:
         share = seconds * target.weight / total
-        result = results[target.name] = run_target(target, options.seed, options.attempts, share)
-        result |= {"seed": options.seed, "commit": commit}
+        earlier = results.get(target.name) if options.resume else None
+        if earlier is not None and earlier["seed"] != options.seed:
+            earlier = None
+        result = run_target(target, options.seed, options.attempts, share, earlier=earlier)
+        commits = dict.fromkeys([*(earlier["commit"].split(", ") if earlier else []), commit])
+        results[target.name] = result | {"seed": options.seed, "commit": ", ".join(commits)}
         rate = result["attempts"] / max(result["elapsed_s"], 1e-9)
         print(f"{target.name}: {result['attempts']:,} attempts, {rate:,.0f} a second, {result['defect']} defects")
         for kind, count in list(result["kinds"].items())[:12]:

@@ -57,17 +57,23 @@ class Board:
 
 
 def run_target(
-    target: Target, seed: int, n_attempts: int | None = None, seconds: float = float("inf"), folder: Path | None = None
+    target: Target,
+    seed: int,
+    n_attempts: int | None = None,
+    seconds: float = float("inf"),
+    folder: Path | None = None,
+    earlier: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Attack a target with attempts 0, 1, ... until there are n_attempts or the time is over; return the counts.
 
-    Everything runs in a process of its own, whose folder is removed.
+    `earlier` is the result of a run with the same seed that is continued. Everything runs in a process of its own,
+    whose folder is removed.
     """
     with tempfile.TemporaryDirectory(dir=folder or fast_folder()) as name:
         result = Path(name, "result.json")
         child = os.fork()
         if child == 0:
-            leave(lambda: result.write_text(json.dumps(_serve(target, seed, n_attempts, seconds, Path(name)))))
+            leave(lambda: result.write_text(json.dumps(_serve(target, seed, n_attempts, seconds, Path(name), earlier))))
         _, status = os.waitpid(child, 0)
         if status or not result.exists():
             raise RuntimeError(f"{target.name} could not be prepared; see the traceback above.")
@@ -102,7 +108,9 @@ def leave(call: Callable[[], Any]) -> None:
         os._exit(status)
 
 
-def _serve(target: Target, seed: int, n_attempts: int | None, seconds: float, folder: Path) -> dict[str, Any]:
+def _serve(
+    target: Target, seed: int, n_attempts: int | None, seconds: float, folder: Path, earlier: dict[str, Any] | None
+) -> dict[str, Any]:
     """Prepare a target, then start batch after batch."""
     work = folder / "work"
     work.mkdir()
@@ -110,7 +118,8 @@ def _serve(target: Target, seed: int, n_attempts: int | None, seconds: float, fo
     warnings.simplefilter("ignore")
     attempt = target.prepare(work)
     board, log = Board(), folder / "defects.jsonl"
-    counts = dict.fromkeys(FIELDS, 0)
+    earlier = earlier or {"attempts": 0, "elapsed_s": 0.0, "defects": []}
+    counts = {field: earlier.get(field, 0) for field in FIELDS} | {"next": earlier["attempts"]}
     began = time.perf_counter()
     while (n_attempts is None or counts["next"] < n_attempts) and time.perf_counter() - began < seconds:
         last = counts["next"] + target.batch
@@ -129,9 +138,9 @@ def _serve(target: Target, seed: int, n_attempts: int | None, seconds: float, fo
             counts[DEFECT] += 1
             counts["next"] += 1
             shutil.rmtree(work / "attempt", ignore_errors=True)
-    elapsed_s = time.perf_counter() - began
+    elapsed_s = earlier["elapsed_s"] + time.perf_counter() - began
     lines = log.read_text().splitlines() if log.exists() else []
-    defects = [json.loads(line) for line in lines[:MAX_LISTED]]
+    defects = (earlier["defects"] + [json.loads(line) for line in lines])[:MAX_LISTED]
     return {
         "attempts": counts.pop("next"),
         **counts,
