@@ -20,7 +20,7 @@ import pytest
 import fastspml as fs
 from fastspml import distributed
 from fastspml.cli import main
-from fastspml.cluster import dealing, driver, messages
+from fastspml.cluster import dealing, driver, messages, shared_memory
 from fastspml.kernels.arguments import N_SUMMED
 from fastspml.training.shards import Shard
 
@@ -40,6 +40,12 @@ def every_round(monkeypatch):
     """Give every round to the cluster, also where this process would be faster."""
     monkeypatch.setattr(driver.Driver, "_pays", lambda *arguments: True)
     monkeypatch.setattr(driver, "PATIENCE_S", 120.0)
+
+
+@pytest.fixture
+def other_machine(monkeypatch):
+    """Let workers get the networks as if they were on another machine than the driver."""
+    monkeypatch.setattr(driver, "shared_or_none", lambda prepared: None)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +130,7 @@ def test_projected_sums(client, tasks, every_round, form):
 
 
 @pytest.mark.parametrize("compress", [False, True])
-def test_workers_read_the_file_themselves(client, tmp_path, every_round, compress):
+def test_workers_read_the_file_themselves(client, tmp_path, every_round, other_machine, compress):
     networks = fs.synthetic_networks(n_tasks=2, n_nodes=60, n_features=50, words_per_node=8, seed=1)
     fs.write_networks(tmp_path / "nets.h5", networks, compress=compress)
     model = fs.MTSPML.paper(weighting="tfidf", n_iters=60, shards=3)
@@ -132,6 +138,47 @@ def test_workers_read_the_file_themselves(client, tmp_path, every_round, compres
     got = distributed.fit(again(model), tmp_path / "nets.h5", client)
     assert bits(got) == expected
     assert got.weighting_ == model.weighting_
+
+
+@pytest.mark.parametrize("form", ["diagonal", "full"])
+def test_networks_in_memory_are_sent_to_other_machines(client, tasks, every_round, other_machine, form):
+    for model in models(form):
+        assert bits(distributed.fit(again(model), tasks, client)) == bits(model.fit(tasks))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is shared on Linux only")
+def test_workers_on_the_machine_of_the_driver_share_its_networks(client, tasks, file, every_round):
+    model, seen = fs.MTSPML.paper(n_iters=75, shards=3), set()
+
+    def look(record):
+        if record.iteration > 60:
+            seen.update(client.run(lambda: "memfd:fastspml" in Path("/proc/self/maps").read_text()).values())
+
+    distributed.fit(model, file, client, look)
+    assert True in seen  # a worker may not have its seat yet
+    files = [os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+    assert not any("memfd:fastspml" in file for file in files)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is shared on Linux only")
+def test_a_shared_stack_is_the_same_stack_on_the_same_machine_only(tasks):
+    stack = fs.MTSPML.paper().prepare(tasks).stacked
+    shared = shared_memory.SharedStack(stack)
+    handle = shared.handle
+    got = shared_memory.shared_stack(handle)
+    for part, expected in zip([got.rows.nonzeros, *got.links], [stack.rows.nonzeros, *stack.links], strict=True):
+        np.testing.assert_array_equal(part, expected)
+        assert (part.dtype, part.flags.writeable, part.ctypes.data % 64) == (expected.dtype, False, 0)
+    for other in ({"boot_id": "another"}, {"path": "/proc/0/fd/0"}, {"path": "/proc/self/exe"}):
+        assert shared_memory.shared_stack(handle._replace(**other)) is None
+    shared.close()
+    assert shared_memory.shared_stack(handle) is None
+    assert got.links.targets.sum() == stack.links.targets.sum()  # workers keep the memory
+
+
+def test_without_room_in_memory_nothing_is_shared(tasks, monkeypatch):
+    monkeypatch.setattr(shared_memory, "available_memory", lambda: 1000.0)
+    assert driver.shared_or_none(fs.MTSPML.paper().prepare(tasks)) is None
 
 
 @pytest.mark.parametrize("victims", [1, N_WORKERS], ids=["one", "all"])
@@ -419,7 +466,7 @@ def test_what_workers_find_wrong_is_said(client, file, every_round):
         distributed.fit(fs.SPML.paper(reg=1e-10, n_iters=200, shards=2), huge, client)
 
 
-def test_another_file_on_a_worker_is_noticed(tmp_path, every_round):
+def test_another_file_on_a_worker_is_noticed(tmp_path, every_round, other_machine):
     """Of equal size, in the same place: the networks that a worker reads are those of the driver, or none."""
     model = fs.MTSPML.paper(n_iters=300, shards=3)
     path, other = tmp_path / "nets.h5", tmp_path / "other.h5"

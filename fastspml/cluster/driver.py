@@ -20,10 +20,11 @@ import numpy as np
 
 from fastspml.cluster.dealing import Dealer, Member
 from fastspml.cluster.messages import Change, Recipe, RoundStart, networks_checksum, package_digest
+from fastspml.cluster.shared_memory import SharedStack
 from fastspml.cluster.worker import Seat
 from fastspml.kernels.arguments import N_SUMMED
 from fastspml.selection import hold
-from fastspml.training.problem import Problem
+from fastspml.training.problem import Prepared, Problem
 from fastspml.training.shards import HEARTBEAT_S, Shard, round_size, threads
 from fastspml.training.state import Round, State, make_sums, n_summed
 
@@ -55,6 +56,7 @@ class Driver:
         self.bare = make_sums(0, np.zeros((0, 1)), np.zeros((0, 1)), 0.0)
         prepared, path = problem.prepared, None if path is None else str(Path(path).resolve())
         counts: np.ndarray = np.zeros((0, problem.n_groups), dtype=np.int64)
+        self.shared = shared_or_none(prepared)
         recipe = Recipe(
             package_digest(),
             replace(problem, prepared=None),  # type: ignore[arg-type]
@@ -63,6 +65,7 @@ class Driver:
             None if path is None else networks_checksum(path, prepared),
             prepared.networks if path is None else None,
             prepared.weighting if path is not None else None,
+            None if self.shared is None else self.shared.handle,
         )
         self.recipe = hold(client, recipe)
         self.members: dict[str, Member] = {}
@@ -86,7 +89,9 @@ class Driver:
         """Make the workers drop the run."""
         with suppress(OSError, RuntimeError, TimeoutError):
             self.client.cancel([member.future for member in self.members.values()], force=True)
-        self.recipe = None
+        if self.shared is not None:
+            self.shared.close()
+        self.recipe = self.shared = None
         self.members.clear()
 
     def _ready(self) -> list[Member]:
@@ -209,6 +214,16 @@ class Driver:
         if since is None:
             return RoundStart(bare, None, Change(tuple(part.copy() for part in round.base[:N_SUMMED])))
         return RoundStart(bare, since.start, Change.between(since.base, round.base))
+
+
+def shared_or_none(prepared: Prepared) -> SharedStack | None:
+    """Return the networks in shared memory if that is possible; processes share mapped ones without it."""
+    if any(network.is_mapped for network in prepared.networks):
+        return None
+    try:
+        return SharedStack(prepared.stacked)
+    except OSError:
+        return None
 
 
 def warn_idle(reason: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import fastspml
+from fastspml.cluster.shared_memory import Handle
 from fastspml.io import file_checksum
 from fastspml.kernels.arguments import N_SUMMED, Sums
 from fastspml.network import Network
@@ -30,6 +31,7 @@ class Recipe:
     checksum: str | None  # of the networks in the file
     networks: list[Network] | None  # weighted, where there is no file
     weighting: Any
+    shared: Handle | None  # of the driver's memory, for workers on its machine
 
 
 class Change(NamedTuple):

@@ -19,11 +19,12 @@ from fastspml.cluster.messages import (
     networks_checksum,
     package_digest,
 )
+from fastspml.cluster.shared_memory import shared_stack
 from fastspml.io import read_networks
 from fastspml.kernels.arguments import N_SUMMED
 from fastspml.network import Network
 from fastspml.training.layout import MOST_COPIED_BYTES
-from fastspml.training.problem import lay_out
+from fastspml.training.problem import Prepared, lay_out
 from fastspml.training.shards import Shard, threads
 from fastspml.training.state import Round, State
 
@@ -34,6 +35,19 @@ def read_or_map(path: str) -> list[Network]:
         with suppress(ValueError):  # compressed, or another program's: any other fault is reported again
             return read_networks(path, mapped=True)
     return read_networks(path)
+
+
+def prepared(recipe: Recipe) -> Prepared:
+    """Return the networks of a fit: in the driver's memory if it is on this machine, otherwise read or received."""
+    columns, problem = recipe.state.columns, recipe.problem
+    stacked = None if recipe.shared is None else shared_stack(recipe.shared)
+    if stacked is not None:
+        return Prepared([], None, columns, stacked)
+    networks = recipe.networks if recipe.networks is not None else read_or_map(str(recipe.path))
+    laid_out = lay_out(networks, recipe.weighting, not problem.settings.has_tasks, problem.form, columns)
+    if recipe.path is not None and networks_checksum(recipe.path, laid_out) != recipe.checksum:
+        raise ValueError(f"{recipe.path} holds other networks on a worker than on the driver; share one file.")
+    return laid_out
 
 
 class Seat:
@@ -47,12 +61,7 @@ class Seat:
             raise ValueError(
                 "a worker has another version of fastspml than the driver; install the same on all machines."
             )
-        networks = recipe.networks if recipe.networks is not None else read_or_map(str(recipe.path))
-        problem, columns = recipe.problem, recipe.state.columns
-        prepared = lay_out(networks, recipe.weighting, not problem.settings.has_tasks, problem.form, columns)
-        if recipe.path is not None and networks_checksum(recipe.path, prepared) != recipe.checksum:
-            raise ValueError(f"{recipe.path} holds other networks on a worker than on the driver; share one file.")
-        self.problem, self.state = replace(problem, prepared=prepared), recipe.state
+        self.problem, self.state = replace(recipe.problem, prepared=prepared(recipe)), recipe.state
         self.n_threads, self.run_shards = n_threads, threads(self.problem, n_threads)
         self.round: Round | None = None
 
