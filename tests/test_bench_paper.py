@@ -59,11 +59,12 @@ def test_records(tasks, records):
     assert len(records) == 3 * (2 * 4 + 1)  # the extra method at the largest size only
     first = next(record for record in records if record["method"] == "MT-SPML" and record["size"] == 100)
     splits = fs.split_networks(tasks, 0.2, 0)
-    model = fs.MTSPML.paper(**fs.MTSPML.paper(n_iters=20).get_params() | first["params"]).fit(
-        [split.train for split in splits]
-    )
-    expected = {s.network.name: np.nanmean(fs.link_auc(model, s.network, s.test_nodes)) for s in splits}
-    assert first["auc"] == pytest.approx(expected)
+    expected = []
+    for seed in range(PLAN.n_seeds):
+        model = fs.MTSPML.paper(**{"n_iters": 20, **first["params"], "seed": seed}).fit([s.train for s in splits])
+        expected.append([np.nanmean(fs.link_auc(model, s.network, s.test_nodes)) for s in splits])
+    assert list(first["auc"].values()) == pytest.approx(np.mean(expected, axis=0))
+    assert first["seed_deviation"] == pytest.approx(np.std(np.mean(expected, axis=1), ddof=1)) != 0.0
     assert isinstance(next(r for r in records if r["method"] == "ST-SPML")["params"], list)
 
 
@@ -85,7 +86,7 @@ def test_a_task_without_links_is_ranked_by_what_the_others_share(tasks):
         (Method("U", fs.SPML.paper(n_iters=20), {"reg": [0.1]}), fs.SPML),
         (Method("ST", fs.SPML.paper(n_iters=20), {"reg": [0.1]}, is_separate=True), CosineTfidf),
     ):
-        models, _ = method.fit(networks, n_folds=2)
+        models = method.fit(networks, method.select(networks, n_folds=2))
         assert isinstance(models[unlinked.name], expected)
         assert np.isfinite(fs.link_auc(models[unlinked.name], tasks[1], range(20))).any()
 
@@ -123,7 +124,7 @@ def test_an_answer_needs_the_level_of_the_t_test(mean, expected):
 def test_page_and_figures(tasks, records, tmp_path):
     from bench.paper import figures
 
-    results = {"plan": vars(PLAN), "counts": protocol.counts(tasks, PLAN.n_splits), "records": records}
+    results = {"plan": vars(PLAN), "counts": protocol.counts(tasks, PLAN.n_splits), "records": records, "grids": {}}
     paper = [record | {"method": record["method"] + ", paper"} for record in records]
     page = linking_page("toy", results | {"records": records + paper})
     assert "| MT-SPML |" in page
@@ -140,6 +141,19 @@ def test_every_method_is_what_it_is_called(tasks):
     for method in all_methods(20):
         for name in method.grid if isinstance(method.grid, dict) else {key for part in method.grid for key in part}:
             assert name in method.estimator.get_params()
+
+
+def test_edges_of_grids_that_are_often_chosen_are_listed():
+    grids = {
+        "MT": [{"common_reg": [0.1, 0.01, 0.001], "margin": [1.0]}, {"common_reg": [np.inf]}],
+        "ST": {"reg": [1.0, 0.1, 0.01], "weighting": ["l1", "l2"]},
+    }
+    records = [{"method": "MT", "params": {"common_reg": value, "n_iters": 4}} for value in [0.001] * 2 + [np.inf] * 3]
+    records += [{"method": "ST", "params": [{"reg": value, "n_iters": 2}, {"reg": 0.1}]} for value in (1.0, 0.1, 0.1)]
+    assert tables.chosen_edges(records, grids, n_iters=4) == [
+        {"method": "MT", "parameter": "common_reg", "value": 0.001, "share": 0.4},
+        {"method": "MT", "parameter": "n_iters", "value": 4, "share": 1.0},
+    ]
 
 
 # ---- circles ----
@@ -180,7 +194,9 @@ def test_circles(egos, monkeypatch):
              "mean_overlap": circles.mean_overlap(egos["ego"]), "is_grouped": True}  # fmt: skip
     twice = [record | {"ego": ego} for record in records for ego in ("ego", "other")]
     about = {"ego": about, "other": about | {"mean_overlap": 0.5}}
-    page = circles.page({"records": twice, "plan": vars(PLAN), "egos": about, "data": "circles", "title": "Facebook"})
+    page = circles.page(
+        {"records": twice, "plan": vars(PLAN), "egos": about, "data": "circles", "title": "Facebook", "grids": {}}
+    )
     assert "Over 2 egos, MT-SPML is ahead of ST-SPML on" in page
     assert "the two circles of each ego that overlap least" in page
 

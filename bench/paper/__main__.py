@@ -18,6 +18,12 @@ from bench.paper import circles, data, figures, protocol, recipe, tables
 from bench.paper.methods import all_methods
 from bench.paper.protocol import QUICK, Plan, Tell
 
+SHARED_IDF = "ST-SPML, shared idf"
+EDGE_REASONS = {
+    "n_iters": "the paper sees no change after it; fewer iterations were offered",
+    "margin": "larger margins need larger weights, and so act like a smaller reg",
+}
+
 
 def tell_since(start: float) -> Tell:
     """Return what says on standard error what is being done, with the seconds since the start."""
@@ -80,6 +86,7 @@ def linking_page(name: str, results: dict[str, Any]) -> str:
 Made by `python -m bench.paper {name}`: {plan["n_splits"]} random splits, a fifth of the nodes hidden, everything
 selected by {plan["n_folds"]}-fold cross-validation over training nodes. AUC per hidden node, averaged; ± is a standard
 error over splits; that of a difference, taken split by split, is corrected for their overlap. Links are undirected.
+{tables.seed_sentence(records, plan["n_seeds"])}
 
 {tables.counts_table(results["counts"])}
 
@@ -98,7 +105,28 @@ overlap, so plain standard errors over them are too small. "Shared idf" learns e
 by their frequency in all tasks, as MT-SPML does: what it gains over ST-SPML is not owed to shared metrics.
 
 {tables.claims_table(answers)}
+
+{per_task(records, size)}
+
+## Ends of grids
+
+What was chosen in more than a fifth of the fits of a method, and is the end of its grid:
+
+{tables.edges_table(tables.chosen_edges(records, results["grids"], plan["n_iters"]), EDGE_REASONS)}
 """
+
+
+def per_task(records: list[dict[str, Any]], size: int) -> str:
+    """Return what sharing gives to every task: MT-SPML beside tasks that are learned alone, with shared idf."""
+    if not any(record["method"] == SHARED_IDF for record in records):
+        return ""
+    rows = []
+    for task in records[0]["auc"]:
+        of_task = [r | {"auc": {task: r["auc"][task]}} for r in records if r["size"] == size]
+        others = ("cosine tf-idf", "ST-SPML", SHARED_IDF)
+        rows.append([task, *(tables.say_difference(tables.difference(of_task, tables.BEST, name)) for name in others)])
+    header = ["MT-SPML against", "cosine tf-idf", "ST-SPML", SHARED_IDF]
+    return f"Task by task:\n\n{tables.markdown(header, rows)}"
 
 
 def circle_prediction(name: str, title: str, plan: Plan, folder: Path, tell: Tell) -> None:

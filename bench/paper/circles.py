@@ -17,7 +17,7 @@ from scipy import stats
 
 from bench.paper import tables
 from bench.paper.methods import PAPER_MULTI, PAPER_SINGLE, Method
-from bench.paper.protocol import TEST_SIZE, Plan, Tell, splits_left, teller
+from bench.paper.protocol import TEST_SIZE, Plan, Tell, mean_aucs, splits_left, teller
 from bench.paper.tables import Record
 from fastspml import MTSPML, SPML, Network, split_networks
 from fastspml.baselines import CosineTfidf
@@ -28,31 +28,31 @@ N_ITERS = 2000
 
 # Profiles are not texts: a feature of the ego that a circle lacks says as much as one that it has, so weights must be
 # free to become negative. The grid was chosen on the four egos that have too few circles for the experiment.
-SINGLE = {
+_REGS = [10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4]
+_BOTH = {
     "weighting": ["none", "l2"], "projection": ["never"], "prior": ["zero", "identity"],
-    "reg": [1e-1, 1e-2, 1e-3, 1e-4], "n_iters": [500, N_ITERS],
+    "n_iters": [N_ITERS // 16, N_ITERS // 4, N_ITERS],
 }  # fmt: skip
+SINGLE = _BOTH | {"reg": _REGS}
 # MT-SPML may choose what ST-SPML can: circles that share nothing (common_reg=inf), a prior of zero, and, by the last
 # step of `select`, a weight of regularisation for every circle. It may also choose one metric for all (task_reg=inf).
-_BOTH = {
-    "weighting": ["none", "l2"], "projection": ["never"], "project": ["combined"], "prior": ["zero", "identity"],
-    "n_iters": [500, N_ITERS],
-}  # fmt: skip
 MULTI = [
-    _BOTH | {"common_reg": [1e-1, 1e-2, np.inf], "task_reg": [1e-1, 1e-2, 1e-3, 1e-4]},
-    _BOTH | {"common_reg": [1e-1, 1e-2, 1e-3, 1e-4], "task_reg": [np.inf]},
+    _BOTH | {"project": ["combined"], "common_reg": [np.inf], "task_reg": _REGS},
+    _BOTH | {"project": ["combined"], "common_reg": _REGS, "task_reg": [*_REGS, np.inf]},
 ]
 
 _SPML, _MTSPML = (SPML.paper(n_iters=N_ITERS), MTSPML.paper(n_iters=N_ITERS))
 METHODS = {
     "cosine tf-idf": Method("cosine tf-idf", CosineTfidf()),
-    "ST-SPML": Method("ST-SPML", _SPML, SINGLE, is_separate=True),
-    "U-SPML": Method("U-SPML", _SPML, SINGLE),
-    "MT-SPML": Method("MT-SPML", _MTSPML, MULTI),
+    "ST-SPML": Method("ST-SPML", _SPML, SINGLE, is_separate=True, is_halving=True),
+    "U-SPML": Method("U-SPML", _SPML, SINGLE, is_halving=True),
+    "MT-SPML": Method("MT-SPML", _MTSPML, MULTI, is_halving=True),
     "ST-SPML, paper": Method("ST-SPML, paper", _SPML, PAPER_SINGLE, is_separate=True),
     "U-SPML, paper": Method("U-SPML, paper", _SPML, PAPER_SINGLE),
     "MT-SPML, paper": Method("MT-SPML, paper", _MTSPML, PAPER_MULTI),
 }
+
+EDGE_REASONS = {"n_iters": "more iterations change little: the profiles are short; fewer were offered"}
 
 N_GROUPED_SPLITS = 3  # of every ego, on which groups of its circles are learned, for Fig. 3 to 5
 N_GROUPED = 6  # egos of a data set with more, spread evenly over their mean overlaps, whose circles are also grouped
@@ -117,17 +117,15 @@ def run(
                     where = f"split {seed + 1} of {plan.n_splits}, ego {ego}, {name} {label(group)}"
                     started = time.perf_counter()
                     training = [splits[q].train for q in group]
-                    models, chosen = method.fit(training, plan.n_folds, anchors=[ego], progress=teller(where, tell))
-                    aucs = {}
-                    for q in group:
-                        links = hidden_links(splits[q], [ego])
-                        aucs[tasks[q].name] = float(links.quality(models[tasks[q].name]).auc[0])
+                    chosen = method.select(training, plan.n_folds, anchors=[ego], progress=teller(where, tell))
+                    hidden = {tasks[q].name: hidden_links(splits[q], [ego]) for q in group}
+                    aucs = mean_aucs(method, training, chosen, hidden, plan.n_seeds)
                     seconds = time.perf_counter() - started
                     records.append(
-                        {"split": seed, "ego": ego, "method": name, "group": list(group), "auc": aucs,
-                         "params": chosen, "seconds": round(seconds, 2)}
+                        {"split": seed, "ego": ego, "method": name, "group": list(group), **aucs, "params": chosen,
+                         "seconds": round(seconds, 2)}
                     )  # fmt: skip
-                    tell(f"{where}: AUC {np.nanmean(list(aucs.values())):.3f}, {seconds:.1f} s")
+                    tell(f"{where}: AUC {np.nanmean(list(aucs['auc'].values())):.3f}, {seconds:.1f} s")
         save(records)
     return records
 
@@ -235,7 +233,8 @@ Made by `python -m bench.paper {data}`: the {len(egos)} egos of {results["title"
 members, their five largest circles, {plan["n_splits"]} random splits, a fifth of the alters hidden, everything selected
 by {plan["n_folds"]}-fold cross-validation over the other alters. Hidden alters are ranked by their distance from the
 ego: one AUC a circle. ± is a standard error over splits; that of a difference, taken split by split, is corrected for
-their overlap. Groups of circles (figures 3 to 5) are learned on the first {N_GROUPED_SPLITS} splits.
+their overlap. {tables.seed_sentence(records, plan["n_seeds"])} Groups of circles (figures 3 to 5) are learned on the
+first {N_GROUPED_SPLITS} splits.
 {_rule(egos, shown)}
 
 {tables.markdown(["", *(f"ego {ego}" for ego in shown), "all egos", "MT-SPML against it"], rows)}
@@ -256,6 +255,12 @@ Weights are not projected: one below zero marks a feature that keeps people out 
 The paper expects that tasks help each other if their circles overlap. {_slope_sentence(gains(records, egos))}
 
 ![Gain against overlap, a dot per ego]({data}-overlap.png)
+
+## Ends of grids
+
+What was chosen in more than a fifth of the fits of a method, and is the end of its grid:
+
+{tables.edges_table(tables.chosen_edges(records, results["grids"], plan["n_iters"]), EDGE_REASONS)}
 
 ## Table 2: overlap of circles, intersection over union
 

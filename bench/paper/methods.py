@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from fastspml import MTSPML, SPML, Network, select
 from fastspml.baselines import CosineTfidf, Euclid, MultiTaskSVM, PooledSVM, Popularity, SingleTaskSVM
 from fastspml.selection import Grid, SelectionWarning, SelectProgress
-
-# A common metric that this much holds to the identity does not move: every task learns alone, from shared idf weights.
-NOTHING_SHARED = 1e9
 
 
 @dataclass(frozen=True)
@@ -24,36 +23,47 @@ class Method:
     grid: Grid = field(default_factory=dict)  # empty: nothing is to be selected
     is_separate: bool = False  # every task is selected and fitted by itself, and sees no other
     is_extra: bool = False  # fitted on all training nodes only, not on shares of them
+    is_halving: bool = False  # whether a large grid is searched by successive halving
 
-    def fit(
+    def select(
         self,
         networks: Sequence[Network],
         n_folds: int,
         anchors: Iterable[Any] = (),
         progress: Callable[[SelectProgress], Any] | None = None,
-    ) -> tuple[dict[str, Any], Any]:
-        """Select by cross-validation and fit; nodes that are not in the networks cannot be seen.
-
-        Returns the model for every task, by name, and the parameters chosen (a list of them if tasks are separate).
-        """
-        if not self.grid:
-            model = type(self.estimator)(**self.estimator.get_params()).fit(networks)
-            return {network.name: model for network in networks}, {}
-        linked = [network for network in networks if network.n_triplets > 0]  # a small sample may have no link at all
-        groups = [[network] for network in linked] if self.is_separate else [linked]
-        models, chosen = {}, []
-        for group in groups:
+    ) -> Any:
+        """Return the parameters chosen by cross-validation; a list of them, one per task, if tasks are separate."""
+        chosen = []
+        for group in self._groups(networks) if self.grid else []:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SelectionWarning)  # the tables compare with the baselines
                 selection = select(
-                    self.estimator, group, self.grid, n_folds, scoring="auc", anchors=anchors, progress=progress
-                )
+                    self.estimator, group, self.grid, n_folds, scoring="auc", halving=self.is_halving, anchors=anchors,
+                    progress=progress,
+                )  # fmt: skip
             chosen.append(selection.best_params_)
-            models.update({network.name: selection.best_estimator_ for network in group})
+        if not self.grid:
+            return {}
+        return chosen if self.is_separate else chosen[0]
+
+    def fit(self, networks: Sequence[Network], chosen: Any, seed: int = 0) -> dict[str, Any]:
+        """Return the model for every task, by name, with chosen parameters; nodes that are not there cannot be seen."""
+        if not self.grid:
+            model = type(self.estimator)(**self.estimator.get_params()).fit(networks)
+            return {network.name: model for network in networks}
+        groups, models = self._groups(networks), {}
+        for group, params in zip(groups, chosen if self.is_separate else [chosen], strict=True):
+            model = type(self.estimator)(**self.estimator.get_params() | params | {"seed": seed}).fit(group)
+            models |= {network.name: model for network in group}
         for network in networks:
-            if network not in linked:
-                models[network.name] = self._without_links(list(networks), models[linked[0].name])
-        return models, chosen if self.is_separate else chosen[0]
+            if network.name not in models:
+                models[network.name] = self._without_links(list(networks), models[groups[0][0].name])
+        return models
+
+    def _groups(self, networks: Sequence[Network]) -> list[list[Network]]:
+        """Return the tasks that are learned together; those without a link, as a small sample may be, are left out."""
+        linked = [network for network in networks if network.n_triplets > 0]
+        return [[network] for network in linked] if self.is_separate else [linked]
 
     def _without_links(self, networks: list[Network], model: Any) -> Any:
         """Return what ranks a task that has no links to learn from: what all tasks share, or else the cosine."""
@@ -67,47 +77,48 @@ class Method:
 
 # As printed: counts, scaled to sum 1 (raw ones were never chosen), a margin of 1, metrics pulled to zero and projected
 # one by one. Distances of such rows are about .01, so a margin of 1 needs large weights and little regularisation.
-PAPER_SINGLE = {"weighting": ["l1"], "reg": [1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10]}
-PAPER_MULTI = {
-    "weighting": ["l1"], "common_reg": [1e-6, 1e-7, 1e-8, 1e-9, 1e-10], "task_reg": [1e-6, 1e-7, 1e-8, 1e-9, 1e-10],
-}  # fmt: skip
+_PAPER_REGS = [1e-3, 1e-5, 1e-7, 1e-9, 1e-11]
+PAPER_SINGLE = {"weighting": ["l1"], "reg": _PAPER_REGS}
+PAPER_MULTI = {"weighting": ["l1"], "common_reg": _PAPER_REGS, "task_reg": _PAPER_REGS}
 
-# fastspml's recipe for diagonal metrics, which all tables of the paper's methods compare.
-SINGLE = {"weighting": ["tfidf"], "prior": ["identity"], "margin": [1 / 3, 1.0], "reg": [1e-1, 1e-2, 1e-3, 1e-4]}
-MULTI = {
-    "weighting": ["tfidf"], "project": ["combined"], "margin": [1 / 3, 1.0], "common_reg": [1e-1, 1e-2, 1e-3],
-    "task_reg": [1e-1, 1e-2, 1e-3],
-}  # fmt: skip
+# fastspml's recipe for diagonal metrics, which all tables of the paper's methods compare. MT-SPML may choose what the
+# others can: tasks that share nothing (common_reg=inf), and one metric for all (task_reg=inf).
+_REGS = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]
+_BOTH = {"weighting": ["tfidf"], "prior": ["identity"], "margin": [0.1, 1 / 3, 1.0]}
+SINGLE = _BOTH | {"reg": _REGS}
+_COMBINED = _BOTH | {"project": ["combined"]}
+ALONE = _COMBINED | {"common_reg": [np.inf], "task_reg": _REGS}
+MULTI = [ALONE, _COMBINED | {"common_reg": _REGS, "task_reg": [*_REGS, np.inf]}]
 
 # The features of pairs that SVMs are best with are chosen, too.
 SVM = {
     "weighting": ["tfidf"], "features": ["absolute", "absolute+squares+cosine"], "n_negatives": [5],
-    "C": [1e-3, 1e-2, 1e-1, 1.0],
+    "C": [1e-3, 1e-2, 1e-1, 1.0, 10.0],
 }  # fmt: skip
-SVM_SIGNED = SVM | {"features": ["signed"]}
-SVM_MULTI = SVM | {"common_cost": [0.3, 3.0]}
+SVM_SIGNED = SVM | {"features": ["signed"], "C": [1e-5, 1e-4, 1e-3, 1e-2, 1e-1]}
+COSTS = {"common_cost": [0.1, 1.0, 10.0]}
 
 
 def all_methods(n_iters: int) -> list[Method]:
     """Return the rows of the tables, in their order."""
-    alone = {name: values for name, values in MULTI.items() if name != "common_reg"}
-    spml, mtspml = (SPML.paper(n_iters=n_iters), MTSPML.paper(n_iters=n_iters))
+    spml, mtspml = SPML.paper(n_iters=n_iters), MTSPML.paper(n_iters=n_iters)
+    averaged = MTSPML.paper(n_iters=n_iters, average=True)
     return [
         Method("Euclid", Euclid("l1")),
         Method("popularity", Popularity()),
         Method("cosine tf-idf", CosineTfidf()),
         Method("ST-SVM", SingleTaskSVM(), SVM, is_separate=True),
         Method("U-SVM", PooledSVM(), SVM),
-        Method("MT-SVM", MultiTaskSVM(), SVM_MULTI),
+        Method("MT-SVM", MultiTaskSVM(), SVM | COSTS),
         Method("ST-SVM, signed", SingleTaskSVM(), SVM_SIGNED, is_separate=True, is_extra=True),
         Method("U-SVM, signed", PooledSVM(), SVM_SIGNED, is_extra=True),
-        Method("MT-SVM, signed", MultiTaskSVM(), SVM_MULTI | SVM_SIGNED, is_extra=True),
+        Method("MT-SVM, signed", MultiTaskSVM(), SVM_SIGNED | COSTS, is_extra=True),
         Method("ST-SPML, paper", spml, PAPER_SINGLE, is_separate=True),
         Method("U-SPML, paper", spml, PAPER_SINGLE),
         Method("MT-SPML, paper", mtspml, PAPER_MULTI),
-        Method("ST-SPML", spml, SINGLE, is_separate=True),
-        Method("ST-SPML, shared idf", MTSPML.paper(n_iters=n_iters, common_reg=NOTHING_SHARED), alone, is_extra=True),
-        Method("U-SPML", spml, SINGLE),
-        Method("MT-SPML", mtspml, MULTI),
-        Method("MT-SPML, averaged", MTSPML.paper(n_iters=n_iters, average=True), MULTI, is_extra=True),
+        Method("ST-SPML", spml, SINGLE, is_separate=True, is_halving=True),
+        Method("ST-SPML, shared idf", mtspml, ALONE, is_extra=True, is_halving=True),
+        Method("U-SPML", spml, SINGLE, is_halving=True),
+        Method("MT-SPML", mtspml, MULTI, is_halving=True),
+        Method("MT-SPML, averaged", averaged, MULTI, is_extra=True, is_halving=True),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from scipy import stats
 # correct the variance of the mean over J splits, s^2 / J, to s^2 (1 / J + n_test / n_train).
 TEST_TO_TRAIN = 0.2 / 0.8
 LEVEL = 0.05
+MOST_AT_EDGE = 0.2  # of the fits of a method that may choose the end of a grid without a reason
 
 Record = dict[str, Any]
 BEST = "MT-SPML"
@@ -105,6 +106,55 @@ def sizes_table(records: Sequence[Record]) -> str:
 def counts_table(counts: Sequence[Record]) -> str:
     """Return Table 1."""
     return markdown(list(counts[0]), [list(row.values()) for row in counts])
+
+
+def chosen_edges(records: Sequence[Record], grids: Mapping[str, Any], n_iters: int) -> list[Record]:
+    """Return the ends of grids that were chosen in more than a fifth of the fits of a method.
+
+    An infinite weight of regularisation is no edge: nothing is beyond it.
+    """
+    rows = []
+    for method, grid in grids.items():
+        chosen = [params for r in records if r["method"] == method for params in _as_list(r["params"])]
+        values: dict[str, set[Any]] = {}
+        for part in _as_list(grid):
+            for name, of_part in part.items():
+                values.setdefault(name, set()).update(of_part)
+        values.setdefault("n_iters", {n_iters // 64, n_iters})  # the first and the last that `select` looks at
+        for name, all_values in values.items():
+            finite = sorted(v for v in all_values if not isinstance(v, str) and v is not None and np.isfinite(v))
+            taken = [value for params in chosen if name in params for value in _as_list(params[name])]
+            for edge in dict.fromkeys([finite[0], finite[-1]]) if len(finite) > 1 else ():
+                share = taken.count(edge) / len(taken) if taken else 0.0
+                if share > MOST_AT_EDGE:
+                    rows.append({"method": method, "parameter": name, "value": edge, "share": share})
+    return rows
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def edges_table(edges: Sequence[Record], reasons: Mapping[str, str]) -> str:
+    """Return the ends of grids that were often chosen, each with the reason why the grid ends there."""
+    if not edges:
+        return "No end of a grid was chosen in more than a fifth of the fits."
+    rows = [
+        [row["method"], row["parameter"], f"{row['value']:g}", f"{row['share']:.0%}", reasons.get(row["parameter"], "")]
+        for row in edges
+    ]
+    return markdown(["method", "parameter", "end of its grid", "chosen", "why the grid ends there"], rows)
+
+
+def seed_sentence(records: Sequence[Record], n_seeds: int) -> str:
+    """Return what the training seeds do to an AUC."""
+    deviations = [r["seed_deviation"] for r in records if r["seed_deviation"] > 0.0]
+    if not deviations:
+        return "Every method is fitted with one training seed."
+    return (
+        f"An AUC is the mean over {n_seeds} training seeds; their standard deviation is {np.median(deviations):.4f} in "
+        "the median."
+    )
 
 
 def claims(records: Sequence[Record], size: int, suffix: str = "") -> list[dict[str, Any]]:
