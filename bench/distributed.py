@@ -251,36 +251,42 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="folder for distributed.json and .md")
     options = parser.parse_args()
     quick = options.quick
-    planted = networks.planted(*(20_000, 20_000, 50) if quick else (200_000, 100_000, 60))
     with tempfile.TemporaryDirectory() as folder:
-        files = {name: Path(folder) / f"{name}.h5" for name in ("small", "Debian", "planted", "large")}
-        fs.write_networks(files["small"], networks.planted(2_000, 2_000, 50))
-        fs.write_networks(files["planted"], planted)
-        # Too large to be read by workers: they map it.
-        fs.write_networks(files["large"], networks.planted(*(20_000, 20_000, 50) if quick else (700_000, 500_000, 50)))
+        made: dict[str, Callable[[], fs.Network]] = {
+            "small": lambda: networks.planted(2_000, 2_000, 50),
+            "planted": lambda: networks.planted(*(20_000, 20_000, 50) if quick else (200_000, 100_000, 60)),
+            "large": lambda: networks.planted(*(20_000, 20_000, 50) if quick else (700_000, 500_000, 50)),
+            "Debian": networks.debian_packages,
+        }
+
+        def file(name: str) -> Path:
+            """Return the file of a network, written on first use; the large one is mapped, not read, by workers."""
+            path = Path(folder) / f"{name}.h5"
+            if not path.exists():
+                fs.write_networks(path, made[name]())
+            return path
+
         parts: dict[str, Callable[[], Any]] = {
-            "same bits": lambda: same_bits(files["small"], 2_000),
+            "same bits": lambda: same_bits(file("small"), 2_000),
             "exchange": lambda: {str(d): exchange(d, 6) for d in (1_000, 100_000)},
-            "rate": lambda: rate(files["large"], 50_000),
-            "worker_bytes": lambda: worker_memory(files["large"], files["small"]),
+            "rate": lambda: rate(file("large"), 50_000),
+            "worker_bytes": lambda: worker_memory(file("large"), file("small")),
             "select": lambda: selection(2_000, 40_000 if quick else 150_000, 3),
         }
         if _has("debian-bookworm") and not quick:
-            debian = networks.debian_packages()
-            fs.write_networks(files["Debian"], debian)
             parts["result"] = lambda: {
                 "Wikipedia, MT-SPML": wikipedia(),
-                "Debian packages": one_network(debian, 1e-5, 400_000, 2_000),
-                "200,000 x 100,000": one_network(planted, 1e-6, 1_000_000, 400),
+                "Debian packages": one_network(made["Debian"](), 1e-5, 400_000, 2_000),
+                "200,000 x 100,000": one_network(made["planted"](), 1e-6, 1_000_000, 400),
             }
             parts["workers"] = lambda: {
-                "Debian packages": workers(files["Debian"], 14_000_000, 32, 3),
-                "Debian packages, three times as long": workers(files["Debian"], 42_000_000, 32, 1),
-                "200,000 x 100,000": workers(files["planted"], 6_000_000, 32, 3),
+                "Debian packages": workers(file("Debian"), 14_000_000, 32, 3),
+                "Debian packages, three times as long": workers(file("Debian"), 42_000_000, 32, 1),
+                "200,000 x 100,000": workers(file("planted"), 6_000_000, 32, 3),
             }
         else:
-            parts["result"] = lambda: {"planted": one_network(planted, 1e-5, 100_000, 400)}
-            parts["workers"] = lambda: {"planted": workers(files["planted"], 1_000_000, 32, 1)}
+            parts["result"] = lambda: {"planted": one_network(made["planted"](), 1e-5, 100_000, 400)}
+            parts["workers"] = lambda: {"planted": workers(file("planted"), 1_000_000, 32, 1)}
         path = options.output / "distributed.json"
         results = json.loads(path.read_text()) if options.only and path.exists() else {}
         results.pop("machine", None)
