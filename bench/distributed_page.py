@@ -106,10 +106,10 @@ def _workers(parts: dict[str, Any], exchange: dict[str, float]) -> str:
     ]
     costs = ", ".join(f"{seconds * 1e3:.1f} ms with {int(d):,} features" for d, seconds in exchange.items())
     return (
-        f"{markdown(header, rows)}\n\nBoth start from the file. Driver, scheduler and the two workers share two cores, "
-        "so the driver's share of the time (reading, the first rounds, merging) is lost to the workers. Beside its "
-        f"run, a shard costs the driver {costs}. The driver itself runs rounds "
-        "that take less time than that, so a cluster that cannot help costs next to nothing; a warning says so."
+        f"{markdown(header, rows)}\n\nBoth start from the file. Driver, scheduler and the two workers share two cores "
+        "and one copy of the networks. The driver's share of the time (reading, the first rounds, merging) is lost to "
+        f"the workers. Beside its run, a shard costs the driver {costs}. The driver itself runs rounds that take "
+        "less time than that, so a cluster that cannot help costs next to nothing; a warning says so."
     )
 
 

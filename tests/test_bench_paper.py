@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import fastspml as fs
 from bench.paper import circles, protocol, tables
-from bench.paper.__main__ import linking_page, output_folder
+from bench.paper.__main__ import earlier, linking_page, output_folder
 from bench.paper.methods import Method, all_methods
 from bench.paper.protocol import Plan
 from fastspml.baselines import CosineTfidf, Euclid
@@ -76,6 +77,17 @@ def test_a_stopped_run_goes_on(tasks, records):
     assert [record["split"] for record in got] == [0, 0, 1, 1, 2, 2]
     assert got[:4] == done
     assert saved == [6]
+
+
+def test_a_run_continues_one_with_the_same_grids(tmp_path):
+    path = tmp_path / "toy.json"
+    before = {"plan": {"n_splits": 3, "sizes": (20, 100)}, "grids": {"MT": {"task_reg": [0.1, np.inf]}}}
+    assert earlier(path, before) == []
+    path.write_text(json.dumps(before | {"records": [{"split": 0}, {"split": 2}]}))
+    assert earlier(path, before) == [{"split": 0}, {"split": 2}]
+    assert earlier(path, before | {"plan": {"n_splits": 1, "sizes": (20, 100)}}) == [{"split": 0}]
+    assert earlier(path, before | {"plan": {"n_splits": 3, "sizes": (100,)}}) == []
+    assert earlier(path, before | {"grids": {"MT": {"task_reg": [0.1]}}}) == []
 
 
 def test_a_task_without_links_is_ranked_by_what_the_others_share(tasks):

@@ -57,12 +57,19 @@ def linking(name: str, networks: list[Any], plan: Plan, folder: Path, tell: Tell
 
 
 def earlier(path: Path, results: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the records of an earlier run that was stopped, if it had the same plan, data and grids."""
+    """Return the records of an earlier run with the same data and grids: one that was stopped, or had fewer splits."""
     if not path.exists():
         return []
     before = json.loads(path.read_text())
-    is_same = all(before.get(key) == value for key, value in json.loads(json.dumps(results)).items())
-    return before["records"] if is_same else []
+    if _without_splits(before) != _without_splits(json.loads(json.dumps(results))):
+        return []
+    return [record for record in before["records"] if record["split"] < results["plan"]["n_splits"]]
+
+
+def _without_splits(results: dict[str, Any]) -> dict[str, Any]:
+    """Return what a run is defined by, but for the number of splits."""
+    plan = {name: value for name, value in results["plan"].items() if name != "n_splits"}
+    return {"plan": plan, "egos": results.get("egos"), "grids": results["grids"]}
 
 
 def summary(violations: dict[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,8 @@ class Handle(NamedTuple):
 class SharedStack:
     """A copy of a stack in shared memory, while it is open."""
 
+    _descriptor: int | None = None
+
     def __init__(self, stack: Stack) -> None:
         """Copy a stack; raise OSError if the system has no shared memory, or too little of it."""
         buffers: list[pickle.PickleBuffer] = []
@@ -46,21 +48,22 @@ class SharedStack:
         ends = np.cumsum([-(-size // LINE_BYTES) * LINE_BYTES for size in sizes]).tolist()
         if not hasattr(os, "memfd_create") or ends[-1] > LARGEST_SHARE * available_memory():
             raise OSError("there is no room for a shared copy of the networks.")
-        boot_id, self._descriptor = BOOT_ID.read_text(), os.memfd_create("fastspml")
-        try:
-            os.posix_fallocate(self._descriptor, 0, ends[-1])  # writing beyond the free memory would kill the process
-            with mmap.mmap(self._descriptor, ends[-1]) as room:
-                for buffer, start, size in zip(buffers, [0, *ends], sizes, strict=False):
-                    room[start : start + size] = buffer.raw()
-            path = f"/proc/{os.getpid()}/fd/{self._descriptor}"
-            self.handle = Handle(boot_id, path, _identity(path), pickled, [0, *ends[:-1]], sizes)
-        except BaseException:
-            self.close()
-            raise
+        self._descriptor = os.memfd_create("fastspml")
+        os.posix_fallocate(self._descriptor, 0, ends[-1])  # writing beyond the free memory would kill the process
+        starts = [0, *ends[:-1]]
+        with mmap.mmap(self._descriptor, ends[-1]) as room:
+            for buffer, start, size in zip(buffers, starts, sizes, strict=True):
+                room[start : start + size] = buffer.raw()
+        path = f"/proc/{os.getpid()}/fd/{self._descriptor}"
+        self.handle = Handle(BOOT_ID.read_text(), path, _identity(path), pickled, starts, sizes)
 
     def close(self) -> None:
-        """Give the memory back when no worker uses it any more."""
-        os.close(self._descriptor)
+        """Give the memory back as soon as no worker uses it any more."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self._descriptor = None
+
+    __del__ = close
 
 
 def shared_stack(handle: Handle) -> Stack | None:
