@@ -40,8 +40,11 @@ PEERS = {
     "LIBLINEAR, triplets stored first": "LIBLINEAR on triplets written out, tolerance 0.1, with the writing out",
 }
 
-# Words of the bundled data whose similar words the summary shows.
-SIMILAR_TO = ["genome", "music", "encryption", "font", "audio", "photo"]
+# Words of the bundled data whose similar words the README shows, and how many of them.
+N_SIMILAR = 4
+SIMILAR_TO = [
+    "genome", "encryption", "printer", "backup", "firewall", "wireless", "spell", "kernel", "music", "photo",
+]  # fmt: skip
 
 METHODS = [
     "Euclid", "popularity", "cosine tf-idf", "ST-SVM", "U-SVM", "MT-SVM", "ST-SPML, paper", "U-SPML, paper",
@@ -53,22 +56,24 @@ SUMMARY_PAGE = """# The paper's methods, on three kinds of data
 Made by `python -m bench.readme` from the results of `python -m bench.paper all`, which needs `pip install
 '.[baselines,plots]'` and takes about an hour on two cores for Wikipedia (`--quick`: two minutes).
 
-The paper's experiments are repeated over 10 random splits. A fifth of the nodes is hidden, every method selects its
-parameters by 5-fold cross-validation over the other nodes, and the links of the hidden nodes are ranked. The table
+The paper's experiments are repeated over random splits ({splits}). A fifth of the nodes is hidden, every method selects
+its parameters by 5-fold cross-validation over the other nodes, and the links of the hidden nodes are ranked. The table
 shows the mean AUC ± its standard error. Details of each experiment: [Wikipedia](wikipedia.md), [Debian](debian.md),
-[circles](circles.md).
+[Facebook circles](circles.md), [Twitter circles](twitter.md).
 
 {auc}
 
 Euclid is the distance between word counts scaled to sum 1; cosine is that between tf-idf vectors. Neither learns.
 Popularity ranks by the number of training links. ST learns each task separately, U learns one model from all tasks
-pooled, and MT learns a common part and one part per task. SVMs classify pairs of nodes by |x - y|.
+pooled, and MT learns a common part and one part per task. SVMs classify pairs of nodes by |x - y|, its squares and the
+cosine of x and y.
 
 ![AUC against the share of training nodes, Wikipedia areas](wikipedia-fig1.svg)
 
 ## The paper's claims
 
-With fastspml's recipe (for circles, its grid for profiles). An answer needs a difference of two standard errors.
+With fastspml's recipe (for circles, its grid for profiles). An answer needs a difference at the 5% level of the
+corrected resampled t-test (Nadeau and Bengio 2003): splits overlap, so plain standard errors are too small.
 
 {claims}
 
@@ -84,13 +89,6 @@ cross-validation on Debian, Cora and CiteSeer. The table shows the AUC of the re
 is replaced ([all values](recipe.md)).
 
 {recipe}
-
-## Similar words
-
-Words that the demo's factored metric treats as similar, learned from dependencies between Debian packages
-(`metric.similar_features(word)`, unedited):
-
-{similar}
 
 ## What these results cannot show
 
@@ -116,14 +114,14 @@ def run_demo() -> dict[str, Any]:
             raise SystemExit("fastspml demo failed; its message is above.")
         (RESULTS / "demo.svg").write_text(Path(f"{folder}/demo/figure.svg").read_text())
         metric = fs.load_model(f"{folder}/demo/model.h5").common_metric_
-    similar = {word: metric.similar_features(word, 7).feature.tolist() for word in SIMILAR_TO}
+    similar = {word: metric.similar_features(word, N_SIMILAR, normalised=True).feature.tolist() for word in SIMILAR_TO}
     return json.loads(printed.getvalue()) | {"similar": similar}
 
 
-def similar_table(demo: dict[str, Any]) -> str:
-    """Return words and the words that the demo's model treats as similar to them, as Markdown."""
-    rows = [[word, ", ".join(similar)] for word, similar in demo["similar"].items()]
-    return tables.markdown(["word", "similar words"], rows)
+def similar_sentence(demo: dict[str, Any]) -> str:
+    """Return words and the words that the demo's model treats as similar to them."""
+    parts = [f"*{word}*: {', '.join(similar)}" for word, similar in demo["similar"].items()]
+    return textwrap.fill("; ".join(parts) + ".", 120, break_on_hyphens=False)
 
 
 def accuracy_table(accuracy: dict[str, Any]) -> str:
@@ -290,6 +288,7 @@ def filled(text: str) -> str:
     accuracy = accuracy_table(read("accuracy/accuracy.json"))
     published = anchors_sentence(read("anchors/anchors.json")["results"])
     text = replace_between(text, "accuracy", f"{accuracy}\n\n{published}")
+    text = replace_between(text, "similar", similar_sentence(read("demo.json")))
     text = replace_between(text, "rivals", rivals_table(read("rivals.json")["records"]))
     return replace_between(text, "speed", speed_table(read("core.json"), read("speed/speed.json")))
 
@@ -301,7 +300,7 @@ def summary() -> str:
         auc=auc_table(by_data),
         claims=claims_table(by_data),
         recipe=recipe_table(read("paper/recipe.json")),
-        similar=similar_table(read("demo.json")),
+        splits=", ".join(f"{name} {len(tables.by_split(records, tables.BEST))}" for name, records in by_data.items()),
     )
 
 

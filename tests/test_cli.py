@@ -312,7 +312,9 @@ def test_explain_a_factored_model(capsys, file, tmp_path):
     word = str(metric.vocabulary[0])
     code, out, _ = run(capsys, "explain", tmp_path / "run", "--similar", word, "--top", 2, "--json")
     assert code == 0
-    assert [row["feature"] for row in json.loads(out)] == metric.similar_features(word, 2).feature.tolist()
+    assert [row["feature"] for row in json.loads(out)] == metric.similar_features(
+        word, 2, normalised=True
+    ).feature.tolist()
     assert word in run(capsys, "explain", tmp_path / "run", "--similar", word)[1]
     code, out, _ = run(capsys, "explain", tmp_path / "run", "blue1", "blue2", "--task", "blue", "--json", "--top", 2)
     assert len(json.loads(out)["pairs"]) == 2

@@ -241,6 +241,12 @@ def test_similar_features():
     assert got.tolist() == [("automobile", 2.0), ("cart", 0.5), ("tree", -3.0)]
     assert metric.similar_features(0).tolist() == metric.similar_features(np.int32(0)).tolist() == got.tolist()
     assert metric.similar_features("cart", k=1).feature.tolist() == ["automobile"]
+    normalised = metric.similar_features("car", normalised=True)
+    assert normalised.feature.tolist() == ["automobile", "cart", "tree"]
+    np.testing.assert_allclose(normalised.similarity, [2.0 / np.hypot(2.0, 0.5), 0.5 / np.hypot(0.5, 9.0), -1.0])
+    assert metric.similar_features("cart", normalised=True).feature.tolist() == ["automobile", "car", "tree"]
+    blank = fs.Metric.factored(np.zeros(2), [[1.0], [0.0]])  # a feature without factors is similar to none
+    assert blank.similar_features(0, normalised=True).tolist() == [(1, 0.0)]
     unnamed = fs.Metric.factored(np.zeros(4), factors)
     assert unnamed.similar_features(0, k=2).feature.tolist() == [1, 3]
     with pytest.raises(ValueError, match="has no feature 'cars'; close matches are car, cart."):

@@ -392,7 +392,7 @@ def test_a_factored_model_shows_similar_words_and_pairs(networks):
     metric = model.common_metric_
     assert [part["word"] for part in known["similar"]] == metric.top_features(12).feature.tolist()
     first = known["similar"][0]
-    assert first["similar"] == metric.similar_features(first["word"], 6).feature.tolist()
+    assert first["similar"] == metric.similar_features(first["word"], 6, normalised=True).feature.tolist()
     node = known["tasks"][0]["best"][0]
     one, other = ([list(networks[0].nodes).index(name)] for name in (node["node"], node["nearest_link"]["node"]))
     pair = model.metric(0).explain_pairs(networks[0].subset(one), networks[0].subset(other), 1)[0]

@@ -73,7 +73,7 @@ def _show_similar(options: argparse.Namespace) -> None:
         raise ValueError(
             f"this model has a {metric.form} metric, which does not know similar words; train with --metric factored."
         )
-    records = metric.similar_features(options.similar, options.top)
+    records = metric.similar_features(options.similar, options.top, normalised=True)
     if options.json:
         print_json([{"feature": feature, "similarity": similarity} for feature, similarity in records.tolist()])
     else:
@@ -83,7 +83,9 @@ def _show_similar(options: argparse.Namespace) -> None:
 def similar_rows(metric: Any, n_words: int) -> list[list[str]]:
     """Return the words of a factored metric with the largest weights, each with six that it treats as similar."""
     words = metric.top_features(n_words).feature.tolist()
-    return [[str(word), ", ".join(map(str, metric.similar_features(word, 6).feature))] for word in words]
+    return [
+        [str(word), ", ".join(map(str, metric.similar_features(word, 6, normalised=True).feature))] for word in words
+    ]
 
 
 def print_words(tops: dict[str, Any]) -> None:

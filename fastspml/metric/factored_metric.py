@@ -105,20 +105,25 @@ class FactoredMetric(Metric):
         """Return the metric with negative weights set to zero; it is positive semidefinite."""
         return FactoredMetric(np.maximum(self.weights, 0.0), self.factors, **self.context)
 
-    def similar_features(self, feature: str | int, k: int = 10) -> np.recarray:
+    def similar_features(self, feature: str | int, k: int = 10, normalised: bool = False) -> np.recarray:
         """Return the k features most similar to the given one.
+
+        Features that matter for many links have long rows of factors, and so large products with most others.
+        Normalised similarities leave the lengths out: people find more synonyms among these.
 
         Parameters
         ----------
         feature : str or int
             Name in the vocabulary, or position.
         k : int, default 10
+        normalised : bool, default False
+            Divide similarities by the lengths of both rows of factors.
 
         Returns
         -------
         recarray, largest similarity first, with fields
             feature : name, or position if the metric has no vocabulary
-            similarity : F_f . F_g, the entry of factors factors' for the two features
+            similarity : F_f . F_g, the entry of factors factors' for the two features, or the cosine of F_f and F_g
 
         Examples
         --------
@@ -131,6 +136,9 @@ class FactoredMetric(Metric):
         check_positive_integer("k", k)
         position = self._position(feature)
         similarity = self.factors @ self.factors[position].astype(np.float64)
+        if normalised:
+            lengths = np.linalg.norm(self.factors.astype(np.float64), axis=1)
+            similarity /= np.maximum(lengths * lengths[position], np.finfo(np.float64).tiny)
         order = np.argsort(-similarity, kind="stable")
         order = order[order != position][:k]
         return make_records(feature=self._names(order), similarity=similarity[order])

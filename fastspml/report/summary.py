@@ -256,7 +256,10 @@ def _similar_words(metric: Metric) -> list[dict[str, Any]]:
     if not isinstance(metric, FactoredMetric):
         return []
     words = metric.top_features(SIMILAR_WORDS).feature.tolist()
-    return [{"word": _word(f), "similar": [_word(g) for g in metric.similar_features(f, 6).feature]} for f in words]
+    return [
+        {"word": _word(f), "similar": [_word(g) for g in metric.similar_features(f, 6, normalised=True).feature]}
+        for f in words
+    ]
 
 
 def _pair(feature: Any, other: Any) -> str:
