@@ -137,7 +137,7 @@ MUTANTS: dict[tuple[str, str], list[tuple[str, str, str]]] = {
     ],
     ("cluster/worker.py", "test_distributed.py"): [
         ("another version on a worker", "if recipe.package != package_digest():", "if False:"),
-        ("another file on a worker", "networks_checksum(recipe.path, prepared) != recipe.checksum", "False"),
+        ("another file on a worker", "networks_checksum(recipe.path, laid_out) != recipe.checksum", "False"),
         ("a missed round", "known.start == start.since", "True"),
     ],
     ("cli/evaluate.py", "test_cli_predict.py"): [

@@ -41,7 +41,7 @@ PEERS = {
 }
 
 # Words of the bundled data whose similar words the README shows, and how many of them.
-N_SIMILAR = 4
+N_SIMILAR = 3
 SIMILAR_TO = [
     "genome", "encryption", "printer", "backup", "firewall", "wireless", "spell", "kernel", "music", "photo",
 ]  # fmt: skip
@@ -120,8 +120,9 @@ def run_demo() -> dict[str, Any]:
 
 def similar_sentence(demo: dict[str, Any]) -> str:
     """Return words and the words that the demo's model treats as similar to them."""
-    parts = [f"*{word}*: {', '.join(similar)}" for word, similar in demo["similar"].items()]
-    return textwrap.fill("; ".join(parts) + ".", 120, break_on_hyphens=False)
+    intro = "Similar words, as learned from dependencies of packages (`fastspml demo`, `metric.similar_features`): "
+    parts = [f"*{word}*: {', '.join(similar[:N_SIMILAR])}" for word, similar in demo["similar"].items()]
+    return textwrap.fill(intro + "; ".join(parts) + ".", 120, break_on_hyphens=False)
 
 
 def accuracy_table(accuracy: dict[str, Any]) -> str:
