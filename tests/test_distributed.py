@@ -176,6 +176,25 @@ def test_a_shared_stack_is_the_same_stack_on_the_same_machine_only(tasks):
     assert got.links.targets.sum() == stack.links.targets.sum()  # workers keep the memory
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is shared on Linux only")
+def test_a_handle_identifies_the_memory_of_the_driver_itself(tasks, monkeypatch, tmp_path):
+    """Where /proc shows the processes of another namespace, the path of a handle leads to another file."""
+    other = tmp_path / "other"
+    shared = shared_memory.SharedStack(fs.MTSPML.paper().prepare(tasks).stacked)
+    other.write_bytes(bytes(shared.handle.identity[2]))
+    assert shared_memory.shared_stack(shared.handle._replace(path=str(other))) is None
+    monkeypatch.setattr(os, "getpid", lambda: 0)  # no process has this number
+    assert shared_memory.SharedStack(fs.MTSPML.paper().prepare(tasks).stacked).handle.identity[2] > 0
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [("tcp://127.0.0.1:8786", True), ("tcp://localhost:1", True), ("tcp://192.0.2.1:8786", False), ("tcp://[", False)],
+)
+def test_addresses_of_this_machine_are_known(address, expected):
+    assert driver.is_here(address) is expected
+
+
 def test_without_room_in_memory_nothing_is_shared(tasks, monkeypatch):
     monkeypatch.setattr(shared_memory, "available_memory", lambda: 1000.0)
     assert driver.shared_or_none(fs.MTSPML.paper().prepare(tasks)) is None

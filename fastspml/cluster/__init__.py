@@ -47,9 +47,8 @@ def fit(model: Fitted, networks: Networks | Location, client: Any, progress: Pro
     model : SPML or MTSPML
         Its ``shards`` must be more than 1; 16 for every thread of the cluster keep all of them busy.
     networks : Network, list of Network, or path
-        Workers on the machine of this process share its memory. Given the path of a file, workers on other machines
-        read it, or map it if it is large: it has to be on a disk that all of them see. Networks in memory are sent to
-        them.
+        Workers on the machine of this process share one copy. Given the path of a file, those on other machines read
+        it, or map it if it is large: it has to be on a disk that all of them see. Networks in memory are sent to them.
     client : distributed.Client
     progress : callable, optional
         As for ``model.fit``.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import socket
 import time
 import warnings
 from collections import deque
@@ -15,6 +16,7 @@ from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -56,7 +58,7 @@ class Driver:
         self.bare = make_sums(0, np.zeros((0, 1)), np.zeros((0, 1)), 0.0)
         prepared, path = problem.prepared, None if path is None else str(Path(path).resolve())
         counts: np.ndarray = np.zeros((0, problem.n_groups), dtype=np.int64)
-        self.shared = shared_or_none(prepared)
+        self.shared = shared_or_none(prepared) if any(map(is_here, self._n_threads())) else None
         recipe = Recipe(
             package_digest(),
             replace(problem, prepared=None),  # type: ignore[arg-type]
@@ -87,10 +89,10 @@ class Driver:
 
     def leave(self) -> None:
         """Make the workers drop the run."""
-        with suppress(OSError, RuntimeError, TimeoutError):
-            self.client.cancel([member.future for member in self.members.values()], force=True)
         if self.shared is not None:
             self.shared.close()
+        with suppress(OSError, RuntimeError, TimeoutError):
+            self.client.cancel([member.future for member in self.members.values()], force=True)
         self.recipe = self.shared = None
         self.members.clear()
 
@@ -216,8 +218,17 @@ class Driver:
         return RoundStart(bare, since.start, Change.between(since.base, round.base))
 
 
+def is_here(address: str) -> bool:
+    """Tell whether a worker has an address of this machine."""
+    try:
+        socket.create_server((urlsplit(address).hostname or "", 0)).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def shared_or_none(prepared: Prepared) -> SharedStack | None:
-    """Return the networks in shared memory if that is possible; processes share mapped ones without it."""
+    """Return the networks in shared memory, if that is possible; mapped ones stay in their files."""
     if any(network.is_mapped for network in prepared.networks):
         return None
     try:

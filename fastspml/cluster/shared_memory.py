@@ -1,8 +1,8 @@
-"""Networks of a fit in memory that the driver shares with the workers on its machine.
+"""Networks of a fit in memory that all workers on the driver's machine share.
 
-A worker that reads the networks itself has a copy of its own, and two copies compete for the cache that the cores
-share: on all Debian packages, two workers take 9% more time than with one copy (python -m bench.distributed). The
-memory is a file without a name, which Linux frees with the last process that uses it, even if all of them are killed.
+Workers that read the networks themselves have a copy each, and these compete for the cache that the cores share: with
+all Debian packages, an iteration then takes 10% longer on two workers. The memory is a file without a name, which Linux
+frees with the last process that uses it, even if all of them are killed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fastspml.kernels.arguments import Stack
 from fastspml.kernels.prefetch import LINE_BYTES
 from fastspml.machine import available_memory
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # another one on every machine
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # differs between machines, not between containers of one
 LARGEST_SHARE = 0.25  # of the free memory
 
 
@@ -28,8 +28,8 @@ class Handle(NamedTuple):
     """Where a worker finds the shared memory of a stack, and how to read it."""
 
     boot_id: str
-    path: str  # of the open file, in /proc
-    file: tuple[int, int, int]  # its device, inode and size: no other open file has all of them
+    path: str  # of the driver's open file, in /proc
+    identity: tuple[int, int, int]  # its device, inode and size: no other open file has all of them
     pickled: bytes  # the stack without its arrays
     starts: list[int]  # of the arrays in the file
     sizes: list[int]
@@ -47,21 +47,21 @@ class SharedStack:
         sizes = [buffer.raw().nbytes for buffer in buffers]
         ends = np.cumsum([-(-size // LINE_BYTES) * LINE_BYTES for size in sizes]).tolist()
         if not hasattr(os, "memfd_create") or ends[-1] > LARGEST_SHARE * available_memory():
-            raise OSError("there is no room for a shared copy of the networks.")
+            raise OSError("the networks cannot be shared: the system has no memfd, or too little memory.")
         self._descriptor = os.memfd_create("fastspml")
-        os.posix_fallocate(self._descriptor, 0, ends[-1])  # writing beyond the free memory would kill the process
+        os.posix_fallocate(self._descriptor, 0, ends[-1])  # where memory is strictly accounted, this raises OSError
         starts = [0, *ends[:-1]]
         with mmap.mmap(self._descriptor, ends[-1]) as room:
             for buffer, start, size in zip(buffers, starts, sizes, strict=True):
                 room[start : start + size] = buffer.raw()
-        path = f"/proc/{os.getpid()}/fd/{self._descriptor}"
-        self.handle = Handle(BOOT_ID.read_text(), path, _identity(path), pickled, starts, sizes)
+        path, identity = f"/proc/{os.getpid()}/fd/{self._descriptor}", _identity(self._descriptor)
+        self.handle = Handle(BOOT_ID.read_text(), path, identity, pickled, starts, sizes)
 
     def close(self) -> None:
         """Give the memory back as soon as no worker uses it any more."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-        self._descriptor = None
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
     __del__ = close
 
@@ -69,15 +69,18 @@ class SharedStack:
 def shared_stack(handle: Handle) -> Stack | None:
     """Return the stack of a handle, read-only; None on another machine, or if the driver's memory cannot be opened."""
     with suppress(OSError):
-        if BOOT_ID.read_text() == handle.boot_id and _identity(handle.path) == handle.file:
-            with open(handle.path, "rb") as file:
-                room = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-            parts = [room[start : start + size] for start, size in zip(handle.starts, handle.sizes, strict=True)]
-            return pickle.loads(handle.pickled, buffers=parts)
+        if BOOT_ID.read_text() != handle.boot_id or _identity(handle.path) != handle.identity:
+            return None
+        with open(os.open(handle.path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            if _identity(file.fileno()) != handle.identity:  # the driver closed it, and opened another one
+                return None
+            room = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        parts = [room[start : start + size] for start, size in zip(handle.starts, handle.sizes, strict=True)]
+        return pickle.loads(handle.pickled, buffers=parts)
     return None
 
 
-def _identity(path: str) -> tuple[int, int, int]:
-    """Return what tells an open file from any other."""
-    status = os.stat(path)
+def _identity(file: str | int) -> tuple[int, int, int]:
+    """Return what tells an open file, given by its path or descriptor, from any other."""
+    status = os.stat(file)
     return status.st_dev, status.st_ino, status.st_size

@@ -37,8 +37,8 @@ def read_or_map(path: str) -> list[Network]:
     return read_networks(path)
 
 
-def prepared(recipe: Recipe) -> Prepared:
-    """Return the networks of a fit: in the driver's memory if it is on this machine, otherwise read or received."""
+def prepare(recipe: Recipe) -> Prepared:
+    """Return the networks of a fit: in shared memory on the driver's machine, otherwise read or received."""
     columns, problem = recipe.state.columns, recipe.problem
     stacked = None if recipe.shared is None else shared_stack(recipe.shared)
     if stacked is not None:
@@ -61,7 +61,7 @@ class Seat:
             raise ValueError(
                 "a worker has another version of fastspml than the driver; install the same on all machines."
             )
-        self.problem, self.state = replace(recipe.problem, prepared=prepared(recipe)), recipe.state
+        self.problem, self.state = replace(recipe.problem, prepared=prepare(recipe)), recipe.state
         self.n_threads, self.run_shards = n_threads, threads(self.problem, n_threads)
         self.round: Round | None = None
 
