@@ -157,10 +157,12 @@ def test_every_method_is_what_it_is_called(tasks):
 
 def test_edges_of_grids_that_are_often_chosen_are_listed():
     grids = {
-        "MT": [{"common_reg": [0.1, 0.01, 0.001], "margin": [1.0]}, {"common_reg": [np.inf]}],
+        "MT": [{"common_reg": [0.1, 0.01, 0.001], "margin": [1.0]}, {"common_reg": [np.inf]}, {"task_reg": [0.1, 0.2]}],
         "ST": {"reg": [1.0, 0.1, 0.01], "weighting": ["l1", "l2"]},
     }
-    records = [{"method": "MT", "params": {"common_reg": value, "n_iters": 4}} for value in [0.001] * 2 + [np.inf] * 3]
+    records = [
+        {"method": "MT", "params": {"common_reg": value, "n_iters": 4}} for value in [0.001] * 2 + [0.1, np.inf, np.inf]
+    ]
     records += [{"method": "ST", "params": [{"reg": value, "n_iters": 2}, {"reg": 0.1}]} for value in (1.0, 0.1, 0.1)]
     assert tables.chosen_edges(records, grids, n_iters=4) == [
         {"method": "MT", "parameter": "common_reg", "value": 0.001, "share": 0.4},

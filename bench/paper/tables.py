@@ -111,7 +111,7 @@ def counts_table(counts: Sequence[Record]) -> str:
 def chosen_edges(records: Sequence[Record], grids: Mapping[str, Any], n_iters: int) -> list[Record]:
     """Return the ends of grids that were chosen in more than a fifth of the fits of a method.
 
-    An infinite weight of regularisation is no edge: nothing is beyond it.
+    Where a weight of regularisation may be infinite, its grid has no upper end: nothing is beyond that.
     """
     rows = []
     for method, grid in grids.items():
@@ -122,11 +122,11 @@ def chosen_edges(records: Sequence[Record], grids: Mapping[str, Any], n_iters: i
                 values.setdefault(name, set()).update(of_part)
         values.setdefault("n_iters", {n_iters // 64, n_iters})  # the first and the last that `select` looks at
         for name, all_values in values.items():
-            finite = sorted(v for v in all_values if not isinstance(v, str) and v is not None and np.isfinite(v))
+            ordered = sorted(value for value in all_values if isinstance(value, (int, float)))
             taken = [value for params in chosen if name in params for value in _as_list(params[name])]
-            for edge in dict.fromkeys([finite[0], finite[-1]]) if len(finite) > 1 else ():
+            for edge in (ordered[0], ordered[-1]) if len(ordered) > 1 else ():
                 share = taken.count(edge) / len(taken) if taken else 0.0
-                if share > MOST_AT_EDGE:
+                if share > MOST_AT_EDGE and np.isfinite(edge):
                     rows.append({"method": method, "parameter": name, "value": edge, "share": share})
     return rows
 
