@@ -146,5 +146,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     "cluster/dealing.py": ("test_distributed.py",),
     "cluster/driver.py": ("test_distributed.py",),
     "cluster/messages.py": ("test_distributed.py",),
+    "cluster/shared_memory.py": ("test_distributed.py",),
     "cluster/worker.py": ("test_distributed.py",),
 }

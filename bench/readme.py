@@ -41,7 +41,7 @@ PEERS = {
 }
 
 # Words of the bundled data whose similar words the README shows, and how many of them.
-N_SIMILAR = 3
+N_SIMILAR = 2
 SIMILAR_TO = [
     "genome", "encryption", "printer", "backup", "firewall", "wireless", "spell", "kernel", "music", "photo",
 ]  # fmt: skip

@@ -24,6 +24,8 @@ EDGE_REASONS = {
     "margin": "larger margins need larger weights, and so act like a smaller reg",
     "C": "larger ones were behind by .06 in cross-validation (U-SVM); smaller ones were not tried",
     "common_cost": "towards 0, MT-SVM becomes U-SVM",
+    "common_reg": "chosen on few nodes only, where little is learned; as it grows, the common metric is the identity",
+    "task_reg": "as it grows, MT-SPML becomes U-SPML",
 }
 
 
