@@ -22,10 +22,8 @@ SHARED_IDF = "ST-SPML, shared idf"
 EDGE_REASONS = {
     "n_iters": "the paper sees no change after it; fewer iterations were offered",
     "margin": "larger margins need larger weights, and so act like a smaller reg",
-    "C": "larger ones were behind by .06 in cross-validation (U-SVM); smaller ones were not tried",
+    "C": "larger ones were .06 behind in cross-validation on all training nodes (U-SVM); on fewer they were not tried",
     "common_cost": "towards 0, MT-SVM becomes U-SVM",
-    "common_reg": "chosen on few nodes only, where little is learned; as it grows, the common metric is the identity",
-    "task_reg": "as it grows, MT-SPML becomes U-SPML",
 }
 
 
@@ -121,7 +119,8 @@ by their frequency in all tasks, as MT-SPML does: what it gains over ST-SPML is 
 
 ## Ends of grids
 
-What was chosen in more than a fifth of the fits of a method, and is the end of its grid:
+What was chosen in more than a fifth of the fits of a method, and is the end of its grid. Where no reason is named, the
+grid should be wider.
 
 {tables.edges_table(tables.chosen_edges(records, results["grids"], plan["n_iters"]), EDGE_REASONS)}
 """

@@ -258,7 +258,8 @@ The paper expects that tasks help each other if their circles overlap. {_slope_s
 
 ## Ends of grids
 
-What was chosen in more than a fifth of the fits of a method, and is the end of its grid:
+What was chosen in more than a fifth of the fits of a method, and is the end of its grid. Where no reason is named, the
+grid should be wider.
 
 {tables.edges_table(tables.chosen_edges(records, results["grids"], plan["n_iters"]), EDGE_REASONS)}
 
