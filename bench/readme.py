@@ -54,11 +54,11 @@ METHODS = [
 SUMMARY_PAGE = """# The paper's methods, on three kinds of data
 
 Made by `python -m bench.readme` from the results of `python -m bench.paper all`, which needs `pip install
-'.[baselines,plots]'` and takes about an hour on two cores for Wikipedia (`--quick`: two minutes).
+'.[baselines,plots]'` and takes an hour or two for each data set (`--quick`: two minutes).
 
-The paper's experiments are repeated over random splits ({splits}). A fifth of the nodes is hidden, every method selects
-its parameters by 5-fold cross-validation over the other nodes, and the links of the hidden nodes are ranked. The table
-shows the mean AUC ± its standard error. Details of each experiment: [Wikipedia](wikipedia.md), [Debian](debian.md),
+The paper's experiments are repeated over random splits. A fifth of the nodes is hidden, every method selects its
+parameters by 5-fold cross-validation over the other nodes, and the links of the hidden nodes are ranked. The table shows
+the mean AUC ± its standard error over splits ({splits}). Details of each experiment: [Wikipedia](wikipedia.md), [Debian](debian.md),
 [Facebook circles](circles.md), [Twitter circles](twitter.md).
 
 {auc}
