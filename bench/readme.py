@@ -57,9 +57,9 @@ Made by `python -m bench.readme` from the results of `python -m bench.paper all`
 '.[baselines,plots]'` and takes an hour or two for each data set (`--quick`: two minutes).
 
 The paper's experiments are repeated over random splits. A fifth of the nodes is hidden, every method selects its
-parameters by 5-fold cross-validation over the other nodes, and the links of the hidden nodes are ranked. The table shows
-the mean AUC ± its standard error over splits ({splits}). Details of each experiment: [Wikipedia](wikipedia.md), [Debian](debian.md),
-[Facebook circles](circles.md), [Twitter circles](twitter.md).
+parameters by 5-fold cross-validation over the other nodes, and the links of the hidden nodes are ranked. The table
+shows the mean AUC ± its standard error over splits ({splits}). Details of each experiment:
+[Wikipedia](wikipedia.md), [Debian](debian.md), [Facebook circles](circles.md), [Twitter circles](twitter.md).
 
 {auc}
 
