@@ -21,7 +21,6 @@ from bench.paper.protocol import QUICK, Plan, Tell
 SHARED_IDF = "ST-SPML, shared idf"
 EDGE_REASONS = {
     "n_iters": "the paper sees no change after it; fewer iterations were offered",
-    "margin": "larger margins need larger weights, and so act like a smaller reg",
     "C": "larger ones were .06 behind in cross-validation on all training nodes (U-SVM); on fewer they were not tried",
     "common_cost": "towards 0, MT-SVM becomes U-SVM",
 }

@@ -52,8 +52,6 @@ METHODS = {
     "MT-SPML, paper": Method("MT-SPML, paper", _MTSPML, PAPER_MULTI),
 }
 
-EDGE_REASONS = {"n_iters": "more iterations change little: the profiles are short; fewer were offered"}
-
 N_GROUPED_SPLITS = 3  # of every ego, on which groups of its circles are learned, for Fig. 3 to 5
 N_GROUPED = 6  # egos of a data set with more, spread evenly over their mean overlaps, whose circles are also grouped
 
@@ -261,7 +259,7 @@ The paper expects that tasks help each other if their circles overlap. {_slope_s
 What was chosen in more than a fifth of the fits of a method, and is the end of its grid. Where no reason is named, the
 grid should be wider.
 
-{tables.edges_table(tables.chosen_edges(records, results["grids"], plan["n_iters"]), EDGE_REASONS)}
+{tables.edges_table(tables.chosen_edges(records, results["grids"], plan["n_iters"]), {})}
 
 ## Table 2: overlap of circles, intersection over union
 

@@ -1,8 +1,9 @@
 """Networks of a fit in memory that all workers on the driver's machine share.
 
-Workers that read the networks themselves have a copy each, and these compete for the cache that the cores share: with
-all Debian packages, an iteration then takes 10% longer on two workers. The memory is a file without a name, which Linux
-frees with the last process that uses it, even if all of them are killed.
+Workers that read the networks themselves have a copy each, and these compete for the cache that the cores share:
+two plain processes side by side took 9% longer with two copies of all Debian packages than with one, and 4% longer with
+200,000 nodes of 100,000 features. The memory is a file without a name, which Linux frees with the last process that
+uses it, even if all of them are killed.
 """
 
 from __future__ import annotations
