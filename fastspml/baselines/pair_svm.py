@@ -272,9 +272,9 @@ def draw_pairs(network: Network, n_negatives: int, seed: int, task: int) -> tupl
 def _liblinear(pairs: sparse.csr_array, labels: np.ndarray, C: float) -> np.ndarray:
     """Return the w that minimises |w|^2 / 2 + C * sum of max(0, 1 - label w . pair)^2.
 
-    This is LIBLINEAR's default problem, solved in the dual by coordinate descent. On the Wikipedia articles of the paper
-    (MT-SVM, C = 0.1), that takes a ninth of the time of its primal solver and ends at a lower value. The plain hinge took
-    minutes.
+    This is LIBLINEAR's default problem, solved in the dual by coordinate descent. On the paper's Wikipedia articles
+    (MT-SVM, C = 0.1), that takes a ninth of the time of its primal solver and ends at a lower value. The plain hinge
+    took minutes.
     """
     try:
         from sklearn.exceptions import ConvergenceWarning
