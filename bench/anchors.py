@@ -70,7 +70,7 @@ def pair_scores(metric: fs.Metric, features: Any, pairs: np.ndarray, training: f
 def own_scores(metric: fs.Metric, rows: Any, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the score of each pair of weighted rows from their features alone, and what a score was divided by."""
     ends = rows[pairs[:, 0]], rows[pairs[:, 1]]
-    if metric.score == "distance":
+    if not metric.ranks_by_similarity:
         return -metric.paired_distances(*ends), np.ones(len(pairs))
     lengths = np.sqrt(metric.sqnorms(ends[0]) * metric.sqnorms(ends[1]))
     lengths[lengths == 0.0] = np.inf  # a node without features: whatever is divided by this is 0

@@ -207,7 +207,7 @@ EQUIVALENT: list[Equivalent] = [
     ),
     Equivalent("cli/warm_up.py", "connect(metric, networks[0], k=2)", "0", "1", COMPILED),
     Equivalent(
-        "selection/link_weights.py",
+        "selection/ranking_weights.py",
         "change, length = np.linalg.solve(curvature + RIDGE * np.eye(len(terms)), gradient), 1.0",
         "1.0",
         "3.0",

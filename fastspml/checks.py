@@ -61,6 +61,12 @@ def check_finite_number(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a finite number, got {quoted(value)}.")
 
 
+def check_share(name: str, value: Any) -> None:
+    """Refuse what is not a number from 0 to 1."""
+    if not is_number(value) or not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} must be a number from 0 to 1, got {quoted(value)}.")
+
+
 def float_array(values: Any, what: str) -> np.ndarray:
     """Return values as an array of float64; refuse what is not numbers."""
     import numpy as np

@@ -177,7 +177,7 @@ Made by `python -m bench.rivals.ideas`: {N_FOLDS}-fold cross-validation over the
 `bench.rivals`; a parameter of an idea is chosen on the other folds. In brackets the difference from fastspml's
 defaults; for the prototype, whose negatives are the hardest of several drawn, from the same with uniform ones. The
 library uses the best neighbour and the degree, with weights that are learned together with a bonus for candidates
-without known links (`fastspml.selection.link_weights`): without the bonus, which no idea below has, the degree ranks
+without known links (`fastspml.selection.ranking_weights`): without the bonus, which no idea below has, the degree ranks
 unseen candidates too low. Hard negatives and the others are not in the library.
 
 {chr(10).join(parts)}"""

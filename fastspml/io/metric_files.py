@@ -19,7 +19,7 @@ from fastspml.io.elements import (
 )
 from fastspml.io.reading import Reader
 from fastspml.io.writing import Writer
-from fastspml.metric import LINK_WEIGHTS, DiagonalMetric, FactoredMetric, FullMetric, Metric
+from fastspml.metric import RANKING_WEIGHTS, DiagonalMetric, FactoredMetric, FullMetric, Metric
 
 
 def write_metric(file: Writer, parent: Any, name: str, metric: Metric) -> None:
@@ -36,7 +36,7 @@ def write_metric(file: Writer, parent: Any, name: str, metric: Metric) -> None:
     else:
         file.array(group, "weights", metric.diagonal_entries)
     file.text(group, "score", metric.score)
-    for weight, value in metric.link_weights.items():
+    for weight, value in metric.ranking_weights.items():
         if value:
             file.array(group, weight, value)
     file.array(group, "takes_counts", bool(metric.takes_counts))
@@ -49,14 +49,14 @@ def write_metric(file: Writer, parent: Any, name: str, metric: Metric) -> None:
 def read_metric(file: Reader, parent: Any, name: str) -> Metric:
     """Read a metric of `write_metric`; refuse one whose parts do not fit together."""
     group = file.group(parent, name)
-    link_weights = [weight for weight in LINK_WEIGHTS if file.find(group, weight) is not None]  # the others are 0
+    weights_there = [weight for weight in RANKING_WEIGHTS if file.find(group, weight) is not None]  # the others are 0
     context = {
         "vocabulary": read_if_there(file, group, "vocabulary", Reader.labels),
         "weighting": read_if_there(file, group, "weighting", read_weighting),
         "takes_counts": file.number(group, "takes_counts", kinds="b"),
         # Files of earlier versions have no score.
         "score": file.text(group, "score") if file.find(group, "score") is not None else "distance",
-        **{weight: file.number(group, weight, kinds="f") for weight in link_weights},
+        **{weight: file.number(group, weight, kinds="f") for weight in weights_there},
     }
     if file.find(group, "factors") is not None:
         with file.checking(name):

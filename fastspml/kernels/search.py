@@ -1,8 +1,8 @@
 """Search: the k nearest nodes of a query, exactly, without scoring most of them in full precision.
 
 The score of a node y for a query x is norm(y) - 2 sum of w x y over the features of both; under a factored metric it is
-also less 2 e_x . e_y, the product of their embeddings. The k smallest are wanted. Where nodes are ranked by similarity,
-norm(y) is left out, that is zero. Features are divided beforehand into common ones, which occur in many nodes but
+also less 2 e_x . e_y, the product of their embeddings. The k smallest are wanted. norm(y) is y'My times the length of
+the metric, a number from -1 to 1. Features are divided beforehand into common ones, which occur in many nodes but
 hold little of their norms, and rare ones; where a weight is negative, all are rare. `find_by_bounds` has three steps:
 
 1. Every node gets a bound that its score cannot be below, in float32: its embedding and the rare features of x are
@@ -60,7 +60,7 @@ class Nodes(NamedTuple):
     rows: NamedTuple  # KernelCsr: features, node by node
     postings: NamedTuple  # KernelCsr: nodes, feature by feature
     weights: np.ndarray  # (d,)
-    norms: np.ndarray  # (n,): zeros where nodes are ranked by similarity
+    norms: np.ndarray  # (n,): what the lengths of nodes add to their scores
     embeddings: np.ndarray  # (n, rank): of rank 0 under a diagonal metric
     by_similarity: bool
     has_bounds: bool  # False where float32 cannot hold them

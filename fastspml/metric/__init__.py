@@ -1,16 +1,27 @@
 """Metric: a learned distance between nodes; diagonal, full or factored."""
 
-from fastspml.metric.base import LINK_WEIGHTS, Metric, check_link_weights, check_score
+from fastspml.metric.base import (
+    LENGTHS,
+    LINK_WEIGHTS,
+    RANKING_WEIGHTS,
+    Metric,
+    check_length_weight,
+    check_link_weights,
+    check_score,
+)
 from fastspml.metric.diagonal_metric import DiagonalMetric
 from fastspml.metric.factored_metric import FactoredMetric
 from fastspml.metric.full_metric import FullMetric
 
 __all__ = [
+    "LENGTHS",
     "LINK_WEIGHTS",
+    "RANKING_WEIGHTS",
     "DiagonalMetric",
     "FactoredMetric",
     "FullMetric",
     "Metric",
+    "check_length_weight",
     "check_link_weights",
     "check_score",
 ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -26,8 +27,9 @@ CANCELLATION = 1e-5
 # Rows that are multiplied with a full metric at once; bounds the memory of the dense product.
 BLOCK_ROWS = 1024
 
-
 LINK_WEIGHTS = ("neighbour_weight", "degree_weight", "unlinked_bonus")  # how known links change a ranking
+LENGTHS = {"distance": 1.0, "similarity": 0.0}  # how much a candidate's own length counts in its score
+RANKING_WEIGHTS = ("length_weight", *LINK_WEIGHTS)  # what changes a ranking, but not training
 
 
 class Metric(Explained):
@@ -53,6 +55,10 @@ class Metric(Explained):
     score : {"distance", "similarity"}
         What ranks the candidates c of a query x: the distance d(x, c), smallest first, or the similarity 2 x'Mc,
         largest first. The similarity is minus the distance without x'Mx and c'Mc.
+    length_weight : float, default 0.0
+        Subtracts `length_weight` times c'Mc, the squared length of a candidate, from its similarity, or from minus its
+        distance. A positive weight suggests the same long candidates less often. Similarities may have weights from -1
+        to 1, distances from -2 to 0: both rank by 2 x'Mc - b c'Mc with a `length` b from -1 to 1.
     neighbour_weight, degree_weight, unlinked_bonus : float
         How known links change the ranking (`fastspml.ranking.known_links`). A candidate that no node is known to link
         to is ranked by s + `unlinked_bonus`, where s is its similarity, or minus its distance. One that m nodes link to
@@ -79,6 +85,7 @@ class Metric(Explained):
         weighting: Weighting | None = None,
         takes_counts: bool = False,
         score: str = "distance",
+        length_weight: float = 0.0,
         neighbour_weight: float = 0.0,
         degree_weight: float = 0.0,
         unlinked_bonus: float = 0.0,
@@ -88,12 +95,14 @@ class Metric(Explained):
         if takes_counts and weighting is None:
             raise ValueError("a metric that takes counts needs the weighting to apply to them.")
         check_score(score)
+        check_length_weight(score, length_weight)
         check_link_weights(neighbour_weight, degree_weight, unlinked_bonus)
         self.n_features = n_features
         self.vocabulary = None if vocabulary is None else np.asarray(vocabulary)
         self.weighting = weighting
         self.takes_counts = takes_counts
         self.score = score
+        self.length_weight = float(length_weight)
         self.neighbour_weight = float(neighbour_weight)
         self.degree_weight = float(degree_weight)
         self.unlinked_bonus = float(unlinked_bonus)
@@ -190,13 +199,25 @@ class Metric(Explained):
             "weighting": self.weighting,
             "takes_counts": self.takes_counts,
             "score": self.score,
-            **self.link_weights,
+            **self.ranking_weights,
         }
+
+    @property
+    def ranking_weights(self) -> dict[str, float]:
+        """The parameters that change the ranking, but not training, by name."""
+        return {name: getattr(self, name) for name in RANKING_WEIGHTS}
 
     @property
     def link_weights(self) -> dict[str, float]:
         """The parameters that tell how known links change the ranking, by name."""
         return {name: getattr(self, name) for name in LINK_WEIGHTS}
+
+    def as_trained(self) -> Self:
+        """Return the metric without what changes the ranking only."""
+        trained = copy.copy(self)
+        for name in RANKING_WEIGHTS:
+            setattr(trained, name, 0.0)
+        return trained
 
     @property
     def uses_links(self) -> bool:
@@ -214,9 +235,14 @@ class Metric(Explained):
         return self.form == "full"
 
     @property
+    def length(self) -> float:
+        """The b of the ranking by 2 x'Mc - b c'Mc: 1 ranks by the distance, 0 ignores a candidate's own length."""
+        return LENGTHS[self.score] + self.length_weight
+
+    @property
     def ranks_by_similarity(self) -> bool:
-        """Whether candidates are ranked by 2 x'Mc, and not by the distance."""
-        return self.score == "similarity"
+        """Whether candidates are ranked by 2 x'Mc - `length` c'Mc, largest first, and not by the distance."""
+        return self.length != LENGTHS["distance"]
 
     # ---- defined by each form ----
 
@@ -360,9 +386,9 @@ class Metric(Explained):
         """Return the gap of each triplet (i, j, l) of weighted rows, shape (n,).
 
         The gap is d(i, l) - d(i, j), or 2 x_i'M x_j - 2 x_i'M x_l if candidates are ranked by similarity. It is
-        positive if j is ranked before l.
+        positive if j is ranked before l, `ranking_weights` apart.
         """
-        if self.ranks_by_similarity:
+        if self.score == "similarity":
             return 2.0 * (self.paired_products(anchors, unlinked) - self.paired_products(anchors, linked))
         return self.paired_distances(anchors, linked) - self.paired_distances(anchors, unlinked)
 
@@ -393,10 +419,10 @@ class Metric(Explained):
             raise ValueError(f"metrics over {self.n_features} and {other.n_features} features cannot be added.")
         if (self.takes_counts, self.weighting) != (other.takes_counts, other.weighting):
             raise ValueError("metrics with different weightings cannot be added; fit both with the same one.")
-        if (self.score, self.link_weights) != (other.score, other.link_weights):
+        if (self.score, self.ranking_weights) != (other.score, other.ranking_weights):
             raise ValueError(
                 f"a metric that ranks by {_ranking(self)} and one that ranks by {_ranking(other)} cannot be added; "
-                "create both with the same score and link weights."
+                "create both with the same score, length_weight and link weights."
             )
         return self._plus(other)
 
@@ -410,19 +436,29 @@ def check_link_weights(neighbour_weight: float, degree_weight: float, unlinked_b
 
 def check_score(score: str) -> None:
     """Refuse a score that candidates cannot be ranked by."""
-    if score not in ("distance", "similarity"):
+    if score not in tuple(LENGTHS):
         raise ValueError(f"score must be 'distance' or 'similarity', got {quoted(score)}.")
+
+
+def check_length_weight(score: str, length_weight: float) -> None:
+    """Refuse a weight with which the `length` of a ranking is not from -1 to 1."""
+    check_finite_number("length_weight", length_weight)
+    if abs(LENGTHS[score] + length_weight) > 1.0:
+        lowest, highest = (int(bound - LENGTHS[score]) for bound in (-1.0, 1.0))
+        raise ValueError(
+            f"length_weight must be from {lowest} to {highest} for score='{score}', got {quoted(length_weight)}."
+        )
 
 
 def score_suffix(metric: Metric) -> str:
     """Return the part of a repr that tells how candidates are ranked; empty for the distance without link weights."""
-    score = ", score='similarity'" if metric.ranks_by_similarity else ""
-    return score + "".join(f", {name}={value:g}" for name, value in metric.link_weights.items() if value)
+    score = ", score='similarity'" if metric.score == "similarity" else ""
+    return score + "".join(f", {name}={value:g}" for name, value in metric.ranking_weights.items() if value)
 
 
 def _ranking(metric: Metric) -> str:
     """Return what a metric ranks by, in words."""
-    weights = ", ".join(f"{name}={value!r}" for name, value in metric.link_weights.items() if value)
+    weights = ", ".join(f"{name}={value!r}" for name, value in metric.ranking_weights.items() if value)
     return metric.score + (f" with {weights}" if weights else "")
 
 

@@ -21,8 +21,10 @@ from fastspml.network import Network
 from fastspml.ranking import mapped_ranking
 from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.model_metrics import check_network, metric_of, type_name
-from fastspml.ranking.scores import MEASURES, NodeScores, blocks, positives
+from fastspml.ranking.scores import MEASURES, NodeScores, blocks, hide, positives
 from fastspml.sparse.mapped import take_rows
+
+MOST_LISTS = 500  # of suggestions, that `HiddenLinks.hub_share` is measured on
 
 
 class Scorer(Protocol):
@@ -192,6 +194,17 @@ class HiddenLinks:
             scores = scores.under(metric)
         self._scores = scores
         return scores
+
+    def hub_share(self, model: Any, k: int = 10) -> float:
+        """Return the share of the lists of k suggestions that one node is in, at most, as `list_quality` does.
+
+        Lists are made for some of the nodes.
+        """
+        places = np.unique(np.linspace(0, len(self.nodes) - 1, min(len(self.nodes), MOST_LISTS)).astype(np.int64))
+        nodes, scores = self.nodes[places].astype(np.int64), self._node_scores(metric_of(model, self.network))
+        hidden = hide(len(nodes), ~self._is_candidate, np.arange(len(nodes) + 1), nodes)
+        lists = scores.nearest(scores.rows[nodes], min(k, self.network.n_nodes), hidden).nodes
+        return float(np.bincount(lists[lists >= 0], minlength=1).max() / len(nodes)) if len(nodes) else float("nan")
 
     def link_terms(self, metric: Metric, nodes: np.ndarray) -> np.ndarray:
         """Return what a ranking can be made of, see `KnownLinks.terms`; shape (len(nodes), n_nodes, 4)."""

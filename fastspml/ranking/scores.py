@@ -45,10 +45,10 @@ NO_MASK, NO_NODES = freeze(np.zeros(0, dtype=bool)), freeze(np.zeros(0, dtype=np
 class NodeScores:
     """Scores of nodes for queries: what candidates are ranked by, smallest first.
 
-    A score is the squared distance without the part d(x, 0) that depends on the query alone, or minus the similarity
-    2 x'My if the metric ranks by that. For a diagonal or factored metric, features are kept in an inverted index, so
-    that a query reads only the nodes that share a feature with it. A factored metric also needs the embeddings of all
-    nodes. The bits of a score do not depend on the other queries, nor on the other nodes.
+    A score is b y'My - 2 x'My with the `length` b of the metric: the squared distance without the part d(x, 0) that
+    depends on the query alone, or minus the similarity. For a diagonal or factored metric, features are kept in an
+    inverted index, so that a query reads only the nodes that share a feature with it. A factored metric also needs the
+    embeddings of all nodes. The bits of a score do not depend on the other queries, nor on the other nodes.
 
     If links are known and the metric uses them, they change the scores; see `KnownLinks.rescored`.
 
@@ -332,20 +332,20 @@ def embed(metric: Any, rows: sparse.csr_array) -> np.ndarray:
 
 
 def ranked_norms(metric: Metric, rows: sparse.csr_array) -> np.ndarray:
-    """Return the squared norms that weighted rows are ranked by; zeros if the metric ranks by similarity.
+    """Return what the lengths of weighted rows x add to their scores: b x'Mx, where b is the `length` of the metric.
 
     Rows, and dense blocks, that were scaled to length 1 have norms that differ from 1 by rounding. Under a metric with
     equal weights that is the only difference between nodes that share no feature with a query: such norms are made
     whole numbers, so that these nodes tie.
     """
-    if metric.ranks_by_similarity:
+    if metric.length == 0.0:
         return np.zeros(rows.shape[0])
     norms = metric.sqnorms(rows)
     if metric.weighting is not None and metric.weighting.has_unit_blocks and metric.form == "diagonal":
         weights = metric.diagonal_entries
         if weights.any() and (weights == weights[0]).all():
             norms = weights[0] * np.rint(norms / weights[0])  # the sparse part and every dense block have length 1 or 0
-    return norms
+    return metric.length * norms
 
 
 def common_features(rows: sparse.csr_array, weights: np.ndarray, total: float) -> np.ndarray:

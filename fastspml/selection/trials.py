@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fastspml.metric import LINK_WEIGHTS
 from fastspml.notebook import html_table
 
 SHOWN_TRIALS = 10  # in notebooks
@@ -33,6 +34,9 @@ class Trial:
         Time of its fits and evaluations. Numbers of iterations of one setting share it.
     fold_task_scores : tuple of tuple of float
         The score of each task in each fold; nan where it is undefined.
+    fold_hub_shares : tuple of float
+        For each fold the share of its lists of suggestions that one node is in, at most (mean over tasks); measured for
+        the rankings that are tried last.
     """
 
     params: dict[str, Any]
@@ -40,6 +44,7 @@ class Trial:
     measures: dict[str, tuple[float, ...]] = field(default_factory=dict)
     seconds: float = 0.0
     fold_task_scores: tuple[tuple[float, ...], ...] = ()
+    fold_hub_shares: tuple[float, ...] = ()
 
     @property
     def score(self) -> float:
@@ -66,6 +71,16 @@ class Trial:
         return {name: _mean_and_error(np.array(values))[0] for name, values in self.measures.items()}
 
     @property
+    def hub_share(self) -> float:
+        """Mean of `fold_hub_shares`; nan if they were not measured."""
+        return _mean_and_error(np.array(self.fold_hub_shares))[0]
+
+    @property
+    def uses_links(self) -> bool:
+        """Whether the ranking uses known links."""
+        return any(self.params.get(name) for name in LINK_WEIGHTS)
+
+    @property
     def n_tasks(self) -> int:
         """Number of tasks."""
         return len(self.fold_task_scores[0]) if self.fold_task_scores else 0
@@ -75,9 +90,9 @@ class Trial:
         return [_mean_and_error(scores)[0] for scores in np.array(self.fold_task_scores).T]
 
     def row(self) -> dict[str, Any]:
-        """Return the parameters, cv_score, standard_error, all measures and seconds."""
+        """Return the parameters, cv_score, standard_error, all measures, hub_share and seconds."""
         scores = {"cv_score": self.score, "standard_error": self.standard_error}  # `score` is a parameter
-        return {**self.params, **scores, **self.means(), "seconds": self.seconds}
+        return {**self.params, **scores, **self.means(), "hub_share": self.hub_share, "seconds": self.seconds}
 
     def ahead_of(self, other: Trial) -> tuple[float, float]:
         """Return the mean difference of the scores, fold by fold, from another trial's, and its standard error."""

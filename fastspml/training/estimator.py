@@ -14,10 +14,12 @@ from fastspml.checks import check_number, check_positive_integer, check_seed, is
 from fastspml.machine import available_memory, available_threads
 from fastspml.metric import (
     LINK_WEIGHTS,
+    RANKING_WEIGHTS,
     DiagonalMetric,
     FactoredMetric,
     FullMetric,
     Metric,
+    check_length_weight,
     check_link_weights,
     check_score,
 )
@@ -53,8 +55,8 @@ logger = logging.getLogger(__name__)
 FORMS = ("diagonal", "full", "factored")
 PAPER: dict[str, Any] = {
     "metric": "diagonal", "score": "distance", "rank": 32, "step": 0.005, "margin": 1.0, "n_iters": 5000,
-    "batch_size": 10, "projection": "end", "average": False, "neighbour_weight": 0.0, "degree_weight": 0.0,
-    "unlinked_bonus": 0.0, "weighting": None,
+    "batch_size": 10, "projection": "end", "average": False, "length_weight": 0.0, "neighbour_weight": 0.0,
+    "degree_weight": 0.0, "unlinked_bonus": 0.0, "weighting": None,
 }  # fmt: skip
 
 
@@ -82,6 +84,7 @@ class Estimator(Parameters, ABC):
     batch_size: int = parameter(10, "triplets of an iteration; MT-SPML draws as many for every task")
     projection: str | int = parameter("end", '"end", "every", "never", or the number of iterations between projections')
     average: bool = parameter(False, "return the mean of all iterates instead of the last")
+    length_weight: float = parameter(0.0, "subtracts this many squared lengths of a candidate, when ranking")
     neighbour_weight: float = parameter(0.0, "weight of a candidate's best known neighbour in its score, when ranking")
     degree_weight: float = parameter(0.0, "weight of ln(1 + known links) of a candidate in its score, when ranking")
     unlinked_bonus: float = parameter(0.0, "added to the score of a candidate without known links, when ranking")
@@ -350,7 +353,7 @@ class Estimator(Parameters, ABC):
             "weighting": self.weighting_ if self.weighting_ is not None else self.network_weighting_,
             "takes_counts": self.weighting_ is not None,
             "score": self.score,
-            **{name: getattr(self, name) for name in LINK_WEIGHTS},
+            **{name: getattr(self, name) for name in RANKING_WEIGHTS},
         }
         if self.form == "factored" and column == 0:
             factors = factors_of_sums(kernel_settings(self, algorithm), self.state_.whole)
@@ -454,6 +457,7 @@ class Estimator(Parameters, ABC):
         check_score(self.score)
         check_number("margin", self.margin)
         check_number("step", self.step)
+        check_length_weight(self.score, self.length_weight)
         check_link_weights(*(getattr(self, name) for name in LINK_WEIGHTS))
         for name in ("n_iters", "batch_size", "shards", "n_threads", "rank", "ensemble"):
             check_positive_integer(name, getattr(self, name))

@@ -68,8 +68,8 @@ class MTSPML(MTSPMLParameters):
         the hinge.
     prior : {"zero", "identity"}
         What the common metric is pulled to; the identity in the paper.
-    metric, score, rank, ensemble, step, margin, n_iters, batch_size, projection, average, neighbour_weight, \
-    degree_weight, unlinked_bonus, weighting, seed, shards, n_threads
+    metric, score, rank, ensemble, step, margin, n_iters, batch_size, projection, average, length_weight, \
+    neighbour_weight, degree_weight, unlinked_bonus, weighting, seed, shards, n_threads
         As in `SPML`; a batch is drawn for every task. The factors of factored metrics are common to all tasks:
         M_0 = diag(w_0) + F F' and M_q = diag(w_q).
 

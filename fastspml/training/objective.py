@@ -72,6 +72,7 @@ def mean_hinge(
 
     By default over all triplets, by sorting instead of enumerating; otherwise over `n_triplets` sampled ones.
     """
+    metric = metric.as_trained()
     if n_triplets is None:
         stack(networks, pooled=True, with_rows=False)  # refuses networks without triplets
         total = sum(_hinge_total(metric, network, margin) for network in networks)

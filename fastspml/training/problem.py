@@ -16,6 +16,7 @@ from fastspml.kernels.arguments import BAD_ITERATION, DiagonalBuffers, Settings,
 from fastspml.kernels.diagonal import clip_diagonal
 from fastspml.kernels.factored import set_factors
 from fastspml.kernels.prefetch import LINE_BYTES
+from fastspml.metric import LENGTHS
 from fastspml.metric.projection import project_psd
 from fastspml.network import Network, check_same_features
 from fastspml.sparse.mapped import count_columns
@@ -27,7 +28,6 @@ from fastspml.weighting import Weighting
 if TYPE_CHECKING:
     from fastspml.training.estimator import Estimator
 
-LENGTHS = {"distance": 1.0, "similarity": 0.0}  # how much a candidate's own length counts in its score
 PRIORS = {"zero": 0.0, "identity": 1.0}  # P as a multiple of I
 
 

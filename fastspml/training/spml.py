@@ -77,9 +77,11 @@ class SPML(SPMLParameters):
         every one, never, or every k iterations and after the last.
     average : bool
         Return the mean of all iterates instead of the last.
+    length_weight : float
+        How much more a candidate's own length counts in the ranking than `score` says; see `Metric`.
     neighbour_weight, degree_weight, unlinked_bonus : float
-        How known links change the ranking of candidates; see `Metric`. Training does not use them; `select` learns
-        them.
+        How known links change the ranking of candidates; see `Metric`. Training does not use them, nor the
+        `length_weight`; `select` learns them.
     weighting : "auto", None, kind or Weighting
         None: features are used unchanged. Otherwise the model weights them: give it plain counts, at `fit` and later.
         "auto" is the first of `suitable_weightings`: tf-idf for counts, l2 for fractions and signed values, None for

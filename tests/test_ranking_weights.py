@@ -10,10 +10,10 @@ from scipy import optimize, sparse, stats
 
 import fastspml as fs
 from fastspml.ranking.known_links import TERMS, KnownLinks
-from fastspml.selection import cross_validation, link_weights
+from fastspml.selection import cross_validation, ranking_weights
 from fastspml.selection.cross_validation import _Search
 from fastspml.selection.folds import Folds
-from fastspml.selection.link_weights import KNOWN_LINKS, LARGEST_SHARE, learned_weights, link_differences
+from fastspml.selection.ranking_weights import KNOWN_LINKS, LARGEST_SHARE, learned_weights, link_differences
 from fastspml.selection.scorings import as_scoring
 from fastspml.selection.trials import Trial
 from tests import naive
@@ -131,7 +131,7 @@ def test_pairs_are_links_and_non_links_of_held_out_nodes(n_tasks):
 
 
 def test_nodes_without_links_take_no_place_of_others(monkeypatch):
-    monkeypatch.setattr(link_weights, "MOST_NODES", 4)
+    monkeypatch.setattr(ranking_weights, "MOST_NODES", 4)
     linked = members_and_hubs(3)
     network = fs.Network(
         sparse.vstack([linked.features, sparse.csr_array((200, linked.n_features))]).tocsr(),

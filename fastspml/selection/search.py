@@ -1,0 +1,235 @@
+"""The search of `select`: settings rung by rung, refinements of the best one, and other rankings of its fits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, as_completed
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fastspml.metric import LINK_WEIGHTS
+from fastspml.selection import halving as successive
+from fastspml.selection.folds import Evaluation
+from fastspml.selection.ranking_weights import evaluate_rankings, learned_weights, link_differences
+from fastspml.selection.refinements import Refinement
+from fastspml.selection.runners import Runner
+from fastspml.selection.trials import SelectProgress, Trial
+
+
+def _choose(trials: Sequence[Trial], one_standard_error: bool) -> Trial:
+    best = max(trials, key=_score)
+    if not one_standard_error:
+        return best
+    return next(trial for trial in trials if trial.score >= best.score - best.standard_error)
+
+
+class Search:
+    """The trials of a search so far, by the position of the setting."""
+
+    def __init__(
+        self,
+        settings: Sequence[dict[str, Any]],
+        n_folds: int,
+        one_standard_error: bool = False,
+        most_suggested: float = 1.0,
+        progress: Callable[[SelectProgress], Any] | None = None,
+    ) -> None:
+        self.settings, self.n_folds, self.progress = list(settings), n_folds, progress
+        self.one_standard_error, self.most_suggested = one_standard_error, most_suggested
+        self.trials: dict[int, list[Trial]] = {}
+        self.rankings: list[Trial] = []  # of the best setting, with other lengths or with known links
+        self.n_done = self.n_fits = 0
+        self._started = time.perf_counter()
+
+    def run(
+        self,
+        runner: Runner,
+        rungs: Sequence[int],
+        refinements: Sequence[Refinement],
+        lengths: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None,
+        known_links: Sequence[str] = (),
+    ) -> bool:
+        """Fit settings on all folds, rung by rung, then refinements of the best one; return whether all is done.
+
+        `lengths` returns a setting with other lengths of candidates, if they are tried; `known_links` are the ways to
+        use known links that are tried.
+        """
+        left, known_links = list(range(len(self.settings))), known_links if self.n_folds > 1 else ()
+        last_fits = self.n_folds * ((lengths is not None) + (1 + len(known_links) if known_links else 0))
+        with runner as start:
+            try:
+                for r, rung in enumerate(rungs):
+                    n_fitted = successive.n_fitted(self.settings, left, len(rungs) - r)
+                    self.n_fits = self.n_done + self.n_folds * n_fitted + last_fits
+                    if self.fit_rung(start, left, rung):
+                        return False
+                    left = successive.promoted(self.settings, left, self.trials)
+                if any(self.refine(start, refinement) for refinement in refinements):
+                    return False
+                ranked = [self.choice().params]
+                if lengths is not None:
+                    ranked += lengths(ranked[0])
+                    if self.rank(start, [ranked] * self.n_folds):
+                        return False
+                return not known_links or not self.learn_links(start, ranked, known_links)
+            except KeyboardInterrupt:
+                return False
+
+    def finished(self) -> list[Trial]:
+        """Return the trials of the finished settings, in order, and those of other rankings."""
+        ranked = [trial.params for trial in self.rankings]
+        return [trial for trial in self._fitted() if trial.params not in ranked] + self.rankings
+
+    def _fitted(self) -> list[Trial]:
+        return [trial for s in sorted(self.trials) for trial in self.trials[s]]
+
+    def choice(self) -> Trial:
+        """Return the best trial, or another ranking of its fits.
+
+        Rankings that are behind the one that was trained for, by more than a standard error, do not count. Of the
+        others, those that suggest one node to more than a share `most_suggested` of all nodes count only if all do. The
+        best of them is chosen, but one that uses known links, which makes queries slower, has to be ahead of the
+        others by more than a standard error.
+        """
+        trained = _choose(self._fitted(), self.one_standard_error)
+        able = [trial for trial in self.rankings if not _is_behind(trial, trained)]
+        if all(trial.params != trained.params for trial in able):
+            able.insert(0, trained)
+        able = [trial for trial in able if not trial.hub_share > self.most_suggested] or able
+        best, without = max(able, key=_score), [trial for trial in able if not trial.uses_links]
+        if best.uses_links and without:
+            other = max(without, key=_score)
+            mean, error = best.ahead_of(other)
+            return best if mean > error else other
+        return best
+
+    def fit_rung(self, start: Any, tried: Sequence[int], rung: int) -> bool:
+        """Fit settings on all folds for a share of their iterations; return whether `progress` stopped it."""
+        futures: dict[Future[Any], tuple[int, int]] = {}
+        for s in tried:
+            setting = self.settings[s]
+            if rung > 1 or s in self.trials:
+                setting = setting | {"n_iters": successive.looks_of(setting, rung, self.trials.get(s, ()))}
+            if setting.get("n_iters") != ():
+                futures |= {start(setting, f): (s, f) for f in range(self.n_folds)}
+        results: dict[int, dict[int, Any]] = {s: {} for s in tried}  # setting -> fold -> result of its fit
+        for future in as_completed(futures):
+            s, f = futures[future]
+            results[s][f] = future.result()
+            self.n_done += 1
+            finished = self._finish(s, results[s]) if len(results[s]) == self.n_folds else []
+            if self._is_stopped(finished):
+                return self.n_done < self.n_fits
+        return False
+
+    def refine(self, start: Any, refinement: Refinement) -> bool:
+        """Try what a refinement finds in the trials, if anything; return whether `progress` stopped it."""
+        setting = refinement(self.finished())
+        if setting is None:
+            return False
+        self.settings.append(setting)
+        self.n_fits += self.n_folds
+        return self.fit_rung(start, [len(self.settings) - 1], 1)
+
+    def rank(self, start: Any, by_fold: Sequence[Sequence[dict[str, Any]]], params: Any = None) -> bool:
+        """Evaluate rankings of one fit, given for each fold; return whether `progress` stopped it.
+
+        `params` are those of the trials, if folds have weights of their own.
+        """
+        found = self._on_each_fold(start, by_fold, evaluate_rankings)
+        if not found:
+            return True
+        trials = as_trials(found)
+        if params is not None:
+            trials = [replace(trial, params=own) for trial, own in zip(trials, params, strict=True)]
+        self.rankings += trials
+        return self._is_stopped(trials) and self.n_done < self.n_fits
+
+    def learn_links(self, start: Any, settings: Sequence[dict[str, Any]], kinds: Sequence[str]) -> bool:
+        """Learn the link weights of settings that share a fit; return whether `progress` stopped it.
+
+        All settings are tried with the first kind of known links, and the best of them with the others. A fold is
+        evaluated with the weights that were learned from the others, so that its score is not too good.
+        """
+        found = self._on_each_fold(start, [settings] * self.n_folds, link_differences)
+        if not found or self._is_stopped([]):
+            return True
+        pairs = [[of_fold[s] for of_fold, _ in found] for s in range(len(settings))]
+        tried = list(range(len(settings)))
+        for kind in kinds:
+            learned = {s: weights for s in tried if (weights := learned_weights(np.concatenate(pairs[s]), kind))}
+            if not learned:
+                return False
+            by_fold = [
+                [settings[s] | self._learned_without(pairs[s], f, kind) for s in learned] for f in range(self.n_folds)
+            ]
+            n_before = len(self.rankings)
+            if self.rank(start, by_fold, [settings[s] | weights for s, weights in learned.items()]):
+                return True
+            scores = [trial.score for trial in self.rankings[n_before:]]
+            tried = [list(learned)[int(np.argmax(scores))]]
+        return False
+
+    @staticmethod
+    def _learned_without(pairs: Sequence[np.ndarray], f: int, kind: str) -> dict[str, float]:
+        """Return the link weights learned from all folds but f; zeros if there are none."""
+        others = np.concatenate([part for g, part in enumerate(pairs) if g != f])
+        return learned_weights(others, kind) or dict.fromkeys(LINK_WEIGHTS, 0.0)
+
+    def _on_each_fold(self, start: Any, settings: Sequence[Any], fit: Callable[..., Any]) -> list[Any]:
+        """Run a function on all folds, each with settings of its own; nothing if `progress` stopped it."""
+        results = []
+        for future in [start(setting, f, fit) for f, setting in enumerate(settings)]:
+            results.append(future.result())
+            self.n_done += 1
+            if len(results) < self.n_folds and self._is_stopped([]):
+                return []
+        return results
+
+    def _is_stopped(self, finished: list[Trial]) -> bool:
+        """Report progress; return whether the search has to stop."""
+        return self.progress is not None and bool(self.progress(self._record(finished)))
+
+    def _finish(self, s: int, by_fold: Mapping[int, Any]) -> list[Trial]:
+        """Add the trials of a setting that was fitted on all folds, one for each evaluation of a fit; return them."""
+        before = self.trials.setdefault(s, [])
+        seconds = sum(taken for _, taken in by_fold.values()) + (before[-1].seconds if before else 0.0)
+        looks = list(zip(*(by_fold[f][0] for f in sorted(by_fold)), strict=True))
+        if all(np.isnan(evaluation.score) for look in looks for evaluation in look):
+            raise ValueError("no held-out node has both a link and a non-link, so no setting has a score.")
+        finished = [as_trial(look, seconds) for look in looks]
+        before += finished
+        return finished
+
+    def _record(self, finished: list[Trial]) -> SelectProgress:
+        best = max(self.finished(), key=_score, default=None)
+        return SelectProgress(self.n_done, self.n_fits, time.perf_counter() - self._started, best, finished)
+
+
+def _score(trial: Trial) -> float:
+    return trial.score
+
+
+def _is_behind(trial: Trial, other: Trial) -> bool:
+    """Tell whether a trial is worse than another by more than a standard error."""
+    mean, error = other.ahead_of(trial)
+    return mean > error
+
+
+def as_trials(by_fold: Sequence[tuple[list[Evaluation], float]]) -> list[Trial]:
+    """Return the trials of settings that share a fit, from their evaluations, and the seconds, of every fold."""
+    seconds = sum(taken for _, taken in by_fold)
+    return [as_trial(of_setting, seconds) for of_setting in zip(*(done for done, _ in by_fold), strict=True)]
+
+
+def as_trial(evaluations: Sequence[Evaluation], seconds: float) -> Trial:
+    """Return the trial of one setting from its evaluation on every fold."""
+    measures = {name: tuple(done.measures[name] for done in evaluations) for name in evaluations[0].measures}
+    task_scores = tuple(done.task_scores for done in evaluations)
+    hub_shares = tuple(done.hub_share for done in evaluations)
+    return Trial(
+        evaluations[0].params, tuple(done.score for done in evaluations), measures, seconds, task_scores, hub_shares
+    )
