@@ -547,23 +547,27 @@ def similarity(M, x, y):
     return float(2 * (np.asarray(x, dtype=float) @ M @ np.asarray(y, dtype=float)))
 
 
-def rank_score(M, x, c, score):
-    """Return what a query x ranks a candidate c by, larger first: minus its distance, or its similarity."""
-    return similarity(M, x, c) if score == "similarity" else -sqdist(M, x, c)
+def rank_score(M, x, c, score, length_weight=0.0):
+    """Return what a query x ranks a candidate c by, larger first: minus its distance, or 2 x'Mc - b c'Mc.
+
+    b is 1 for the distance and 0 for the similarity, plus the length_weight.
+    """
+    b = {"distance": 1.0, "similarity": 0.0}[score] + length_weight
+    return -sqdist(M, x, c) if b == 1.0 else similarity(M, x, c) - b * sqdist(M, c, np.zeros(len(c)))
 
 
-def nearest(M, X, y, k, exclude=None, score="distance"):
+def nearest(M, X, y, k, exclude=None, score="distance", length_weight=0.0):
     """Return indices, and squared distances or similarities, each shape (k,), of the rows nearest to y.
 
     M : shape (d, d); X : (n, d); y : (d,); exclude : a row, or several, left out.
     Nearest first, ties by lower index; fewer than k where there are fewer rows.
     """
     left_out = set() if exclude is None else set(np.ravel(exclude).tolist())
-    pairs = [(-rank_score(M, y, X[i], score), i) for i in range(len(X)) if i not in left_out]
+    pairs = [(-rank_score(M, y, X[i], score, length_weight), i) for i in range(len(X)) if i not in left_out]
     pairs = sorted(pairs)[:k]
     indices = np.array([i for _, i in pairs], dtype=int)
     values = np.array([value for value, _ in pairs], dtype=float)
-    return indices, -values if score == "similarity" else values
+    return indices, values if (score == "distance") + length_weight == 1.0 else -values
 
 
 def rank_with_links(scores, A, neighbour_weight, degree_weight=0.0, unlinked_bonus=0.0):
@@ -583,14 +587,14 @@ def rank_with_links(scores, A, neighbour_weight, degree_weight=0.0, unlinked_bon
     return np.array(ranked, dtype=float)
 
 
-def connect(M, X, k, score="distance"):
+def connect(M, X, k, score="distance", length_weight=0.0):
     """Return C(X, M), 0/1, shape (n, n): each row linked to its k nearest others.
 
     M : shape (d, d); X : (n, d).
     """
     A = np.zeros((len(X), len(X)), dtype=int)
     for i in range(len(X)):
-        neighbours, _ = nearest(M, X, X[i], k, exclude=i, score=score)
+        neighbours, _ = nearest(M, X, X[i], k, exclude=i, score=score, length_weight=length_weight)
         A[i, neighbours] = 1
     return A
 

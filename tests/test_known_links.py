@@ -24,15 +24,15 @@ WEIGHTS = {"neighbour_weight": WEIGHT, "degree_weight": 1.5, "unlinked_bonus": 2
 def metrics():
     rng = np.random.default_rng(1)
     matrix = rng.normal(size=(12, 12))
-    for score in ("distance", "similarity"):
-        options = {"score": score, **WEIGHTS}
+    for score, length_weight in (("distance", 0.0), ("similarity", 0.0), ("distance", -0.75), ("similarity", -0.1)):
+        options = {"score": score, "length_weight": length_weight, **WEIGHTS}
         yield fs.Metric.diagonal(rng.uniform(0, 2, 12), **options)
         yield fs.Metric.full(matrix @ matrix.T, **options)
         yield fs.Metric.factored(rng.uniform(0, 2, 12), rng.normal(size=(12, 3)), **options)
 
 
 def name_of(metric):
-    return f"{metric.form}, {metric.score}"
+    return f"{metric.form}, {metric.score}, {metric.length_weight}"
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def expected_scores(metric, network, queries, known):
     M, X = metric.submatrix(np.arange(12), np.arange(12)), network.features.toarray()
     rows = []
     for query in queries:
-        own = np.array([-naive.rank_score(M, query, x, metric.score) for x in X])
+        own = np.array([-naive.rank_score(M, query, x, metric.score, metric.length_weight) for x in X])
         rows.append(-naive.rank_with_links(own, known, **metric.link_weights))
     return np.array(rows)
 
@@ -67,7 +67,7 @@ class TestRankings:
         new = np.random.default_rng(2).integers(0, 3, (5, 12))
         nodes, values = fs.LinkIndex(metric, network).query(new, k=30)
         expected = expected_scores(metric, network, new, network.adjacency.toarray())
-        sign = 1.0 if metric.score == "similarity" else -1.0
+        sign = 1.0 if metric.ranks_by_similarity else -1.0
         np.testing.assert_allclose(values, sign * np.take_along_axis(expected, nodes, axis=1), rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(values, sign * -np.sort(-expected, axis=1), rtol=1e-9, atol=1e-9)
 
@@ -134,7 +134,7 @@ class TestRankings:
     def test_the_graph_of_the_paper_compares_features_alone(self, metric, network):
         M, X = metric.submatrix(np.arange(12), np.arange(12)), network.features.toarray()
         found = fs.connect(metric, network, 3).toarray().astype(int)
-        similarities = naive.connect(np.round(M, 9), X, 3, metric.score)
+        similarities = naive.connect(np.round(M, 9), X, 3, metric.score, metric.length_weight)
         assert (found != similarities).sum() <= 4  # of 90; ties that rounding decides
 
 
@@ -144,7 +144,7 @@ def expected_through(metric, network, query, candidate):
     linking = [i for i in range(network.n_nodes) if network.adjacency[i, candidate]]
     if not linking:
         return {None}
-    own = {i: naive.rank_score(M, query, X[i], metric.score) for i in linking}
+    own = {i: naive.rank_score(M, query, X[i], metric.score, metric.length_weight) for i in linking}
     best = max(own.values())
     return {f"n{i}" for i, score in own.items() if score >= best - 1e-9}
 

@@ -9,12 +9,20 @@ import pytest
 from scipy import optimize, sparse, stats
 
 import fastspml as fs
+from fastspml.ranking import measures
 from fastspml.ranking.known_links import TERMS, KnownLinks
-from fastspml.selection import cross_validation, ranking_weights
-from fastspml.selection.cross_validation import _Search
+from fastspml.selection import ranking_weights, search
 from fastspml.selection.folds import Folds
-from fastspml.selection.ranking_weights import KNOWN_LINKS, LARGEST_SHARE, learned_weights, link_differences
+from fastspml.selection.ranking_weights import (
+    KNOWN_LINKS,
+    LARGEST_SHARE,
+    LENGTHS_TRIED,
+    learned_weights,
+    link_differences,
+    with_other_lengths,
+)
 from fastspml.selection.scorings import as_scoring
+from fastspml.selection.search import Search
 from fastspml.selection.trials import Trial
 from tests import naive
 
@@ -111,7 +119,7 @@ def test_pairs_are_links_and_non_links_of_held_out_nodes(n_tasks):
     fold = Folds(tasks, 3, 0, []).usable[0]
     setting = {"n_iters": 100, "neighbour_weight": 2.0, "degree_weight": 1.0}  # which the terms do not contain
     estimator = fs.MTSPML() if n_tasks > 1 else fs.SPML()
-    got = link_differences(estimator, setting, fold, as_scoring("auc"), threading.Event())
+    (got,) = link_differences(estimator, [setting], fold, as_scoring("auc"), threading.Event())
     model = type(estimator)(n_iters=100).fit(fold.training)
     possible, n_nodes = set(), 0
     for hidden in fold.hidden:
@@ -138,7 +146,7 @@ def test_nodes_without_links_take_no_place_of_others(monkeypatch):
         sparse.block_diag([linked.adjacency, sparse.csr_array((200, 200), dtype=bool)]),
     )
     fold = Folds([network], 3, 0, []).usable[0]
-    got = link_differences(fs.SPML(weighting=None), {"n_iters": 20}, fold, as_scoring("auc"), threading.Event())
+    (got,) = link_differences(fs.SPML(weighting=None), [{"n_iters": 20}], fold, as_scoring("auc"), threading.Event())
     assert got[:, -1].sum() == pytest.approx(4)
 
 
@@ -146,7 +154,7 @@ def test_a_search_that_is_stopped_learns_nothing():
     fold = Folds([members_and_hubs(4)], 3, 0, []).usable[0]
     is_stopped = threading.Event()
     is_stopped.set()
-    assert link_differences(fs.SPML(n_iters=50), {"n_iters": 50}, fold, as_scoring("auc"), is_stopped).shape == (0, 5)
+    assert link_differences(fs.SPML(n_iters=50), [{"n_iters": 50}], fold, as_scoring("auc"), is_stopped) == []
 
 
 class TestSelect:
@@ -159,7 +167,7 @@ class TestSelect:
         assert metric.link_weights == {name: selection.best_params_[name] for name in metric.link_weights}
         without = [t for t in selection.trials_ if "neighbour_weight" not in t.params]
         assert selection.best_score_ > max(t.score for t in without) + 0.02
-        assert len(selection.trials_) == len(without) + 1
+        assert len(selection.trials_) == len(without) + len(LENGTHS_TRIED) + 1  # neighbours, and popularity once
 
     def test_popularity_is_learned_on_demand(self):
         selection = fs.select(
@@ -174,10 +182,39 @@ class TestSelect:
     )
     def test_they_are_not_chosen_unless_they_pay(self, fold_scores, is_chosen):
         plain, worse = Trial({"reg": 1}, (0.80, 0.80, 0.80)), Trial({"reg": 2}, (0.79, 0.79, 0.79))
-        search = _Search([], 3, False, None)
-        search.trials = {0: [worse, plain]}
-        search.linked = Trial({"reg": 1, "neighbour_weight": 1.0}, fold_scores)
-        assert search.choice() is (search.linked if is_chosen else plain)
+        linked, search = Trial({"reg": 1, "neighbour_weight": 1.0}, fold_scores), Search([], 3)
+        search.trials, search.rankings = {0: [worse, plain]}, [linked]
+        assert search.choice() is (linked if is_chosen else plain)
+
+    @pytest.mark.parametrize(
+        ("scores", "hub_shares", "most_suggested", "expected"),
+        [
+            ((0.80, 0.79, 0.82), (0.2, 0.1, 0.2), 0.3, 2),
+            ((0.80, 0.79, 0.82), (0.2, 0.1, 0.4), 0.3, 0),
+            ((0.80, 0.79, 0.82), (0.2, 0.1, 0.4), 0.5, 2),
+            ((0.80, 0.80, 0.82), (0.4, 0.1, 0.4), 0.3, 1),
+            ((0.80, 0.70, 0.82), (0.4, 0.1, 0.4), 0.3, 2),
+            ((0.80, 0.81, 0.82), (0.3, 0.3, 0.3), 0.3, 2),
+        ],
+        ids=["the best", "not with a hub", "which is allowed", "not as trained", "not if others are behind", "limit"],
+    )
+    def test_rankings_with_hubs_are_avoided(self, scores, hub_shares, most_suggested, expected):
+        """The first ranking is the one that was trained for."""
+        rankings = [
+            Trial(
+                {"reg": 1, "length_weight": weight} if weight else {"reg": 1},
+                (score,) * 3,
+                fold_hub_shares=(share,) * 3,
+            )
+            for weight, score, share in zip((0.0, 0.5, -0.1), scores, hub_shares, strict=True)
+        ]
+        search = Search([], 3, most_suggested=most_suggested)
+        search.trials, search.rankings = (
+            {0: [Trial({"reg": 1}, (scores[0],) * 3), Trial({"reg": 2}, (0.7,) * 3)]},
+            rankings,
+        )
+        assert search.choice() is rankings[expected]
+        assert search.finished() == [search.trials[0][1], *rankings]
 
     @pytest.mark.filterwarnings("ignore::fastspml.selection.trials.SelectionWarning")
     def test_links_are_learned_for_the_choice_within_one_standard_error(self):
@@ -196,7 +233,7 @@ class TestSelect:
         (linked,) = seen[-1].finished
         assert linked in selection.trials_
         folds = Folds([network], 3, 0, []).usable
-        pairs = [link_differences(fs.SPML(), {"n_iters": 100}, fold, None, threading.Event()) for fold in folds]
+        pairs = [link_differences(fs.SPML(), [{"n_iters": 100}], fold, None, threading.Event())[0] for fold in folds]
         assert {name: linked.params[name] for name in linked.params if name != "n_iters"} == learned_weights(
             np.concatenate(pairs), "popularity"
         )
@@ -243,7 +280,7 @@ class TestSelect:
 
     @pytest.mark.filterwarnings("ignore::fastspml.selection.trials.SelectionWarning")
     def test_where_nothing_can_be_learned_nothing_more_is_fitted(self, monkeypatch):
-        monkeypatch.setattr(cross_validation, "learned_weights", lambda differences, known_links: None)
+        monkeypatch.setattr(search, "learned_weights", lambda differences, known_links: None)
         seen = []
         grid = {"n_iters": [50], "margin": [0.2, 1.0]}
         selection = fs.select(fs.SPML(), members_and_hubs(4), grid, 3, known_links="neighbours", progress=seen.append)
@@ -273,6 +310,30 @@ class TestSelect:
             trials = fs.select(fs.SPML(n_iters=64), net, n_folds=3, **options).trials_
             assert not any("neighbour_weight" in t.params for t in trials)
 
+    def test_lengths_are_tried_without_and_with_links(self):
+        selection = fs.select(fs.SPML(n_iters=64), members_and_hubs(10), n_folds=3, known_links="neighbours")
+        weights = {linked: [] for linked in (False, True)}
+        for trial in selection.trials_:
+            if trial.fold_hub_shares:
+                weights[trial.uses_links].append(trial.params.get("length_weight", 0.0))
+        base = 1.0 if selection.best_params_["score"] == "distance" else 0.0
+        for tried in weights.values():
+            assert np.add(sorted(tried), base) == pytest.approx(LENGTHS_TRIED)
+        metric = selection.best_estimator_.metric_
+        assert metric.length_weight == selection.best_params_.get("length_weight", 0.0)
+
+    @pytest.mark.parametrize(("known_links", "expected"), [(None, 0.3), ("neighbours", 1.0), ("never", 1.0)])
+    def test_hubs_are_avoided_unless_known_links_are_given(self, monkeypatch, known_links, expected):
+        seen, run = [], Search.run
+        monkeypatch.setattr(Search, "run", lambda self, *rest: seen.append(self.most_suggested) or run(self, *rest))
+        fs.select(fs.SPML(n_iters=64), members_and_hubs(4), n_folds=2, known_links=known_links)
+        fs.select(fs.SPML(n_iters=64), members_and_hubs(4), n_folds=2, known_links=known_links, most_suggested=0.5)
+        assert seen == [expected, 0.5]
+
+    def test_a_limit_is_a_share(self):
+        with pytest.raises(ValueError, match="most_suggested must be a number from 0 to 1, got 30"):
+            fs.select(fs.SPML(), members_and_hubs(4), most_suggested=30)
+
     def test_other_words_are_refused(self):
         with pytest.raises(ValueError, match="known_links must be one of never, neighbours, popularity; got 'always'"):
             fs.select(fs.SPML(), members_and_hubs(4), known_links="always")
@@ -297,3 +358,41 @@ def test_weights_of_a_grid_are_checked():
         fs.select(fs.SPML(), network, {"neighbour_weight": [0.0, -1]}, 3)
     with pytest.raises(ValueError, match="neighbour_weight takes a list"):
         fs.select(fs.SPML(), network, {"neighbour_weight": stats.uniform()}, 3, n_random=2)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "setting", "expected"),
+    [
+        (fs.SPML(score="similarity"), {}, [-0.1, 0.1, 0.25, 0.5, 0.75, 1.0]),
+        (fs.SPML(score="similarity"), {"score": "distance"}, [-1.1, -1.0, -0.9, -0.75, -0.5, -0.25]),
+        (fs.SPML(score="similarity", length_weight=0.25), {}, [-0.1, 0.0, 0.1, 0.5, 0.75, 1.0]),
+    ],
+)
+def test_lengths_other_than_that_of_the_setting_are_tried(estimator, setting, expected):
+    setting = setting | {"reg": 0.1}
+    got = with_other_lengths(estimator, setting)
+    assert [other["length_weight"] for other in got] == pytest.approx(expected)
+    assert all(setting.items() <= other.items() for other in got)
+
+
+def test_rankings_of_one_fit_are_those_of_fits():
+    """Lengths and link weights change no fit, and what one setting does not name is that of the estimator."""
+    fold = Folds([members_and_hubs(6)], 3, 0, []).usable[0]
+    estimator = fs.SPML(n_iters=100, degree_weight=0.2)
+    settings = [{"length_weight": 0.5}, {}, {"neighbour_weight": 0.4, "degree_weight": 0.0}]
+    found = ranking_weights.evaluate_rankings(estimator, settings, fold, as_scoring("auc"), threading.Event())
+    for setting, evaluation in zip(settings, found, strict=True):
+        model = fs.SPML(**estimator.get_params() | setting).fit(fold.training)
+        assert evaluation.params == setting
+        assert evaluation.score == fold.evaluate(model, as_scoring("auc"), {}).score
+        hidden = fold.hidden[0]
+        expected = fs.list_quality(model, hidden.network, hidden.nodes.astype(int)).hub_share
+        assert evaluation.hub_share == expected
+
+
+def test_the_share_of_a_hub_is_measured_on_some_lists(monkeypatch):
+    fold = Folds([members_and_hubs(6)], 3, 0, []).usable[0]
+    hidden, metric = fold.hidden[0], fs.Metric.identity(fold.training[0].n_features)
+    monkeypatch.setattr(measures, "MOST_LISTS", 5)
+    nodes = hidden.nodes.astype(int)[np.linspace(0, len(hidden.nodes) - 1, 5).astype(int)]
+    assert hidden.hub_share(metric, k=3) == fs.list_quality(metric, hidden.network, nodes, k=3).hub_share

@@ -18,11 +18,11 @@ from fastspml.selection import (
     hidden_links,
     recommended_grid,
 )
-from fastspml.selection.cross_validation import _choose
 from fastspml.selection.folds import Folds
 from fastspml.selection.grids import all_settings, is_allowed
 from fastspml.selection.runners import on_threads
 from fastspml.selection.scorings import as_scoring
+from fastspml.selection.search import _choose
 from fastspml.splits import fold_networks
 from fastspml.training.estimator import Estimator
 from fastspml.weighting import suitable_weightings
@@ -222,7 +222,7 @@ def test_the_default_grid_is_tried_by_halving(tasks, estimator, n_settings):
     trials = [
         t
         for t in fs.select(estimator, tasks, n_folds=2).trials_
-        if not {"neighbour_weight", "ensemble"} & set(t.params)
+        if not {"length_weight", "neighbour_weight", "ensemble"} & set(t.params)
         and (t.params["metric"], t.params["score"]) != ("factored", "distance")
     ]  # without refinements
     n_looks = [sum(trial.params["n_iters"] == n for trial in trials) for n in (1, 4, 16, 32, 64)]

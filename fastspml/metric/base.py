@@ -58,7 +58,8 @@ class Metric(Explained):
     length_weight : float, default 0.0
         Subtracts `length_weight` times c'Mc, the squared length of a candidate, from its similarity, or from minus its
         distance. A positive weight suggests the same long candidates less often. Similarities may have weights from -1
-        to 1, distances from -2 to 0: both rank by 2 x'Mc - b c'Mc with a `length` b from -1 to 1.
+        to 1, distances from -2 to 0: both rank by 2 x'Mc - b c'Mc, which takes the place of the similarity in
+        everything below, with a `length` b from -1 to 1. With b = 1, distances are distances.
     neighbour_weight, degree_weight, unlinked_bonus : float
         How known links change the ranking (`fastspml.ranking.known_links`). A candidate that no node is known to link
         to is ranked by s + `unlinked_bonus`, where s is its similarity, or minus its distance. One that m nodes link to

@@ -24,7 +24,7 @@ class Evaluation(NamedTuple):
     score: float
     task_scores: tuple[float, ...]
     measures: dict[str, float]
-    hub_share: float = float("nan")  # of the lists of the first k candidates, see `ListQuality`; if measured
+    hub_share: float | None = None  # of the lists of the first k candidates, see `ListQuality`; if it was measured
 
 
 class Fold:

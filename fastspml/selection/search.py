@@ -229,7 +229,7 @@ def as_trial(evaluations: Sequence[Evaluation], seconds: float) -> Trial:
     """Return the trial of one setting from its evaluation on every fold."""
     measures = {name: tuple(done.measures[name] for done in evaluations) for name in evaluations[0].measures}
     task_scores = tuple(done.task_scores for done in evaluations)
-    hub_shares = tuple(done.hub_share for done in evaluations)
+    hub_shares = tuple(done.hub_share for done in evaluations if done.hub_share is not None)
     return Trial(
         evaluations[0].params, tuple(done.score for done in evaluations), measures, seconds, task_scores, hub_shares
     )

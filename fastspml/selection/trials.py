@@ -90,9 +90,10 @@ class Trial:
         return [_mean_and_error(scores)[0] for scores in np.array(self.fold_task_scores).T]
 
     def row(self) -> dict[str, Any]:
-        """Return the parameters, cv_score, standard_error, all measures, hub_share and seconds."""
+        """Return the parameters, cv_score, standard_error, all measures, hub_share if it was measured, and seconds."""
         scores = {"cv_score": self.score, "standard_error": self.standard_error}  # `score` is a parameter
-        return {**self.params, **scores, **self.means(), "hub_share": self.hub_share, "seconds": self.seconds}
+        hubs = {"hub_share": self.hub_share} if self.fold_hub_shares else {}
+        return {**self.params, **scores, **self.means(), **hubs, "seconds": self.seconds}
 
     def ahead_of(self, other: Trial) -> tuple[float, float]:
         """Return the mean difference of the scores, fold by fold, from another trial's, and its standard error."""
