@@ -2,7 +2,7 @@
 
 Runs `fastspml demo` on the bundled data and keeps its figure as bench/results/demo.svg. The tables between the markers
 of README.md and bench/results/paper/summary.md come from the results of bench.accuracy, bench.anchors, bench.rivals,
-bench.paper, bench.speed and bench.core.
+bench.paper, bench.speed, bench.core and bench.similar.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-import fastspml as fs
 from bench import anchors
 from bench.environment import RESULTS, write_results
 from bench.paper import circles, tables
@@ -39,12 +38,6 @@ PEERS = {
     ),
     "LIBLINEAR, triplets stored first": "LIBLINEAR on triplets written out, tolerance 0.1, with the writing out",
 }
-
-# Words of the bundled data whose similar words the README shows, and how many of them.
-N_SIMILAR = 2
-SIMILAR_TO = [
-    "genome", "encryption", "printer", "backup", "firewall", "wireless", "spell", "kernel", "music", "photo",
-]  # fmt: skip
 
 METHODS = [
     "Euclid", "popularity", "cosine tf-idf", "ST-SVM", "U-SVM", "MT-SVM", "ST-SPML, paper", "U-SPML, paper",
@@ -119,17 +112,16 @@ def run_demo() -> dict[str, Any]:
         if fastspml(["demo", "--json", "-o", f"{folder}/demo"]) != 0:
             raise SystemExit("fastspml demo failed; its message is above.")
         (RESULTS / "demo.svg").write_text(Path(f"{folder}/demo/figure.svg").read_text())
-        metric = fs.load_model(f"{folder}/demo/model.h5").common_metric_
-    similar = {word: metric.similar_features(word, N_SIMILAR, normalised=True).feature.tolist() for word in SIMILAR_TO}
-    return json.loads(printed.getvalue()) | {"similar": similar}
+    return json.loads(printed.getvalue())
 
 
-def similar_sentence(demo: dict[str, Any]) -> str:
-    """Return words and the words that the demo's model treats as similar to them."""
+def similar_sentence(results: dict[str, Any]) -> str:
+    """Return words and the words that bench.similar found to be similar to them."""
     intro = (
-        "What `fastspml demo` learned to be similar (`similar_features`, normalised; words picked, lists unedited): "
+        f"Words that a factored metric learned to be similar, from the dependencies of {results['nodes']:,} packages "
+        "(`metric.similar_features`; words picked, lists unedited): "
     )
-    parts = [f"*{word}*: {', '.join(similar[:N_SIMILAR])}" for word, similar in demo["similar"].items()]
+    parts = [f"*{word}*: {', '.join(similar)}" for word, similar in results["similar"].items()]
     return textwrap.fill(intro + "; ".join(parts) + ".", 120, break_on_hyphens=False)
 
 
@@ -297,7 +289,7 @@ def filled(text: str) -> str:
     accuracy = accuracy_table(read("accuracy/accuracy.json"))
     published = anchors_sentence(read("anchors/anchors.json")["results"])
     text = replace_between(text, "accuracy", f"{accuracy}\n\n{published}")
-    text = replace_between(text, "similar", similar_sentence(read("demo.json")))
+    text = replace_between(text, "similar", similar_sentence(read("similar.json")))
     text = replace_between(text, "rivals", rivals_table(read("rivals.json")["records"]))
     return replace_between(text, "speed", speed_table(read("core.json"), read("speed/speed.json")))
 

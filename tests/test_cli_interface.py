@@ -25,7 +25,7 @@ ARGUMENTS = {
     "convert": "source target --compress --task --ignore-weights --overwrite",
     "train": "config? -o/--output --example --json --log-json --dask",
     "runs": "folder --json",
-    "select": "config? -o/--output* --grid --folds=5 --scoring=auc+ndcg@10 --known-links{neighbours,popularity,never} --random --one-standard-error --seed-of-folds=0 --threads --top=10 --json --dask",
+    "select": "config? -o/--output* --grid --folds=5 --scoring=auc+ndcg@10 --known-links{neighbours,popularity,never} --most-suggested --random --one-standard-error --seed-of-folds=0 --threads --top=10 --json --dask",
     "evaluate": "path --networks --nodes+ -k=10 --json",
     "calibrate": "path --networks --folds=5 --seed=0 -o/--output --json",
     "predict": "path newcomers --networks --task -k=10 --reasons=0 --json --id-column=id --text-column=text -o/--output",

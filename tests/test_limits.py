@@ -15,7 +15,7 @@ from scipy import sparse
 import fastspml as fs
 from fastspml.io import reading
 from fastspml.io.filters import check_inflation
-from fastspml.io.limits import check_n_features
+from fastspml.io.limits import MAX_UNCHECKED_CHUNK_BYTES, check_n_features
 from fastspml.metric import FullMetric
 from tests.conftest import make_network
 from tests.hdf5_files import replace, sign
@@ -117,6 +117,20 @@ def test_a_chunk_that_inflates_beyond_its_declared_size_is_refused(path):
     with pytest.raises(
         ValueError, match="X/data of nets.h5 has a chunk that inflates to more than the declared 200000"
     ):
+        fs.read_networks(path, verify=False)
+
+
+@pytest.mark.parametrize("excess", [0, 1])
+def test_a_large_chunk_of_a_small_array_is_refused(path, excess):
+    """HDF5 allocates a whole chunk, even to read three numbers."""
+    fs.write_networks(path, fs.Network(np.eye(3)))
+    n_chunk = MAX_UNCHECKED_CHUNK_BYTES // 8 + excess
+    with h5py.File(path, "r+") as file:
+        replace(file, DATA, data=np.ones(3), chunks=(n_chunk,), maxshape=(None,), compression="gzip")
+    if not excess:
+        assert fs.read_networks(path, verify=False)[0].features.sum() == 3.0
+        return
+    with pytest.raises(ValueError, match=f"X/data of nets.h5 has chunks of {8 * n_chunk} bytes for 24 bytes of data"):
         fs.read_networks(path, verify=False)
 
 

@@ -46,7 +46,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--known-links",
         choices=("neighbours", "popularity", "never"),  # as of `select`
         help="how the ranking may use the known links of candidates; popularity also counts them, which often finds "
-        "more links but suggests the same nodes more often (default: neighbours; never with --grid)",
+        "more links but suggests the same nodes more often (default: either; never with --grid)",
+    )
+    parser.add_argument(
+        "--most-suggested",
+        type=float,
+        metavar="SHARE",
+        help="avoid rankings that suggest one node to more than this share of all nodes, where others are as good "
+        "(default: 0.3; 1 with --known-links)",
     )
     parser.add_argument("--random", type=int, metavar="N", help="try only N combinations, drawn at random")
     parser.add_argument(
@@ -86,6 +93,7 @@ def run(options: argparse.Namespace) -> None:
                 scoring=options.scoring,
                 n_random=options.random,
                 known_links=options.known_links,
+                most_suggested=options.most_suggested,
                 one_standard_error=options.one_standard_error,
                 seed=options.seed_of_folds,
                 n_threads=options.threads,

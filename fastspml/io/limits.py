@@ -19,7 +19,8 @@ from scipy import sparse
 # gzip compresses zeros by a factor of 1032, no data by more; small arrays are allowed some bytes for free.
 MAX_INFLATION, MIN_DECLARED_BYTES = 1100, 4096
 
-# A chunk that could inflate to more than this is first inflated with a bound; HDF5 has none, whatever is declared.
+# A chunk that could inflate to more than this is first inflated with a bound; HDF5 has none, whatever is declared. No
+# chunk may be larger than this and than the array that it is a part of.
 MAX_UNCHECKED_CHUNK_BYTES = 2**26
 
 # Algorithms need numbers for each feature, even if no node has it. All files may declare the smaller number.

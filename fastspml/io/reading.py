@@ -20,6 +20,7 @@ from fastspml.io.heaps import longest_in_heaps
 from fastspml.io.limits import (
     MAX_INFLATION,
     MAX_TEXT_BYTES,
+    MAX_UNCHECKED_CHUNK_BYTES,
     MIN_DECLARED_BYTES,
     TEXTS_AT_ONCE,
     check_n_features,
@@ -316,6 +317,9 @@ class Reader:
         declared, stored = _declared_bytes(dataset), min(dataset.id.get_storage_size(), self._status.st_size)
         if declared > MAX_INFLATION * stored + MIN_DECLARED_BYTES:
             self.refuse(f"{place} declares {declared} bytes, but only {stored} are stored; the file is damaged.")
+        n_bytes, chunk = _array_bytes(dataset), _chunk_bytes(dataset)
+        if chunk > max(n_bytes, MAX_UNCHECKED_CHUNK_BYTES):  # HDF5 allocates a whole chunk
+            self.refuse(f"{place} has chunks of {chunk} bytes for {n_bytes} bytes of data; the file is damaged.")
         offset = dataset.id.get_offset()
         if offset is not None and offset + declared > self._status.st_size:
             self.refuse(f"{place} extends beyond the end of the file; it is torn or damaged, restore it from a copy.")
@@ -378,8 +382,12 @@ class Reader:
 
 def _declared_bytes(dataset: h5py.Dataset) -> int:
     """Return the memory that reading an array takes: its size, and that of a chunk, which may be larger."""
-    n_bytes = math.prod(dataset.shape) * dataset.id.get_type().get_size()
+    n_bytes = _array_bytes(dataset)
     return max(n_bytes, _chunk_bytes(dataset)) if n_bytes else 0
+
+
+def _array_bytes(dataset: h5py.Dataset) -> int:
+    return math.prod(dataset.shape) * dataset.id.get_type().get_size()
 
 
 def _chunk_bytes(dataset: h5py.Dataset) -> int:
