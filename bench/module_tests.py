@@ -74,6 +74,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "selection/trials.py": ("test_selection.py", "test_refinements.py"),
     "selection/cross_validation.py": ("test_selection.py", "test_refinements.py", "test_ranking_weights.py"),
     "selection/halving.py": ("test_selection.py",),
+    "selection/settings_search.py": ("test_selection.py", "test_refinements.py", "test_ranking_weights.py"),
     "training/model_files.py": ("test_model_files.py", "test_continuing.py", "test_shards.py"),
     "training/continuing.py": ("test_continuing.py",),
     "training/adding.py": ("test_continuing.py",),

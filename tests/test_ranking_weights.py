@@ -11,7 +11,7 @@ from scipy import optimize, sparse, stats
 import fastspml as fs
 from fastspml.ranking import measures
 from fastspml.ranking.known_links import TERMS, KnownLinks
-from fastspml.selection import ranking_weights, search
+from fastspml.selection import ranking_weights, settings_search
 from fastspml.selection.folds import Folds
 from fastspml.selection.ranking_weights import (
     KNOWN_LINKS,
@@ -22,7 +22,7 @@ from fastspml.selection.ranking_weights import (
     with_other_lengths,
 )
 from fastspml.selection.scorings import as_scoring
-from fastspml.selection.search import Search
+from fastspml.selection.settings_search import Search
 from fastspml.selection.trials import Trial
 from tests import naive
 
@@ -280,7 +280,7 @@ class TestSelect:
 
     @pytest.mark.filterwarnings("ignore::fastspml.selection.trials.SelectionWarning")
     def test_where_nothing_can_be_learned_nothing_more_is_fitted(self, monkeypatch):
-        monkeypatch.setattr(search, "learned_weights", lambda differences, known_links: None)
+        monkeypatch.setattr(settings_search, "learned_weights", lambda differences, known_links: None)
         seen = []
         grid = {"n_iters": [50], "margin": [0.2, 1.0]}
         selection = fs.select(fs.SPML(), members_and_hubs(4), grid, 3, known_links="neighbours", progress=seen.append)

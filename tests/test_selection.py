@@ -22,7 +22,7 @@ from fastspml.selection.folds import Folds
 from fastspml.selection.grids import all_settings, is_allowed
 from fastspml.selection.runners import on_threads
 from fastspml.selection.scorings import as_scoring
-from fastspml.selection.search import _choose
+from fastspml.selection.settings_search import _choose
 from fastspml.splits import fold_networks
 from fastspml.training.estimator import Estimator
 from fastspml.weighting import suitable_weightings

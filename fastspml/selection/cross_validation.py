@@ -22,7 +22,7 @@ from fastspml.selection.ranking_weights import KNOWN_LINKS, with_other_lengths
 from fastspml.selection.refinements import Refinement, by_distance, by_ensemble, regs_by_task
 from fastspml.selection.runners import on_cluster, on_threads
 from fastspml.selection.scorings import DEFAULT, Scoring, as_scoring
-from fastspml.selection.search import Search, as_trial
+from fastspml.selection.settings_search import Search, as_trial
 from fastspml.selection.trials import Selection, SelectionWarning, SelectProgress, Trial
 from fastspml.training.estimator import Estimator
 from fastspml.weighting import suitable_weightings
