@@ -126,7 +126,7 @@ def similar_sentence(results: dict[str, Any]) -> str:
 
 
 def accuracy_table(accuracy: dict[str, Any]) -> str:
-    """Return the AUC of four methods, and hits@10 of three, on each data set, as Markdown."""
+    """Return the AUC of four methods, hits@10 of two, and the share of the most suggested node, as Markdown."""
     columns = {
         "AUC: popularity": ("auc", "popularity"),
         "AUC: cosine": ("auc", "cosine"),
@@ -134,7 +134,7 @@ def accuracy_table(accuracy: dict[str, Any]) -> str:
         "AUC: `fs.select`": ("auc", "selected"),
         "hits@10: cosine": ("hits", "cosine"),
         "hits@10: `fs.select`": ("hits", "selected"),
-        "hits@10: with popularity": ("hits", "with popularity"),
+        "most suggested: `fs.select`": ("hub", "selected"),
     }
     by_case: dict[Any, list[float]] = {}
     for record in accuracy["records"]:
