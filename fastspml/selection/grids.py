@@ -49,8 +49,8 @@ def recommended_grid(estimator: Any, networks: Networks | None = None) -> list[V
     Those of `SPML` have 54 settings for counts, which by successive halving cost 7.1 fits of all iterations a fold;
     those of `MTSPML` have 92, which cost 8.7, and at most one more for a `task_reg` of every task. Fits of `SPML` have
     the iterations of the estimator, those of `MTSPML` twice as many. `select` then tries refinements of the best
-    setting: if it is factored, by distance and as an ensemble, which cost about three fits together; and with known
-    links, which costs one or two.
+    setting: if it is factored, by distance and as an ensemble, which cost about three fits together; and with other
+    lengths of candidates and known links, which share one fit, but take about as long as two more.
 
     Parameters
     ----------
