@@ -84,7 +84,7 @@ class Estimator(Parameters, ABC):
     batch_size: int = parameter(10, "triplets of an iteration; MT-SPML draws as many for every task")
     projection: str | int = parameter("end", '"end", "every", "never", or the number of iterations between projections')
     average: bool = parameter(False, "return the mean of all iterates instead of the last")
-    length_weight: float = parameter(0.0, "squared lengths of a candidate that are subtracted from its score, when ranking")
+    length_weight: float = parameter(0.0, "squared lengths of a candidate to subtract from its score, when ranking")
     neighbour_weight: float = parameter(0.0, "weight of a candidate's best known neighbour in its score, when ranking")
     degree_weight: float = parameter(0.0, "weight of ln(1 + known links) of a candidate in its score, when ranking")
     unlinked_bonus: float = parameter(0.0, "added to the score of a candidate without known links, when ranking")
