@@ -103,10 +103,10 @@ def run(names: Sequence[str], n_splits: int, folder: Path) -> None:
                 f"{name}, split {seed}: {best['quality']['auc']:.4f}, {time.perf_counter() - started:.0f} s", flush=True
             )
             write_results(folder, "accuracy", {"n_splits": n_splits, "records": records})
-    (folder / "accuracy.md").write_text(page(records))
+    (folder / "accuracy.md").write_text(page(records, about()))
 
 
-def page(records: Sequence[dict[str, Any]]) -> str:
+def page(records: Sequence[dict[str, Any]], machine: dict[str, Any]) -> str:
     """Return the tables as Markdown."""
     parts = []
     for name in dict.fromkeys(record["data"] for record in records):
@@ -120,17 +120,16 @@ def page(records: Sequence[dict[str, Any]]) -> str:
         n_splits = len({record["split"] for record in of_data})
         parts.append(
             f"## {name}, {n_splits} splits\n\n{tables.markdown(['', *MEASURES.values()], rows)}\n\n"
-            f"Selection took {np.median(seconds):.0f} s a split.\n"
+            f"Selection took {np.median(seconds):.0f} s a split in this run.\n"
         )
-    machine = about()
     return f"""# Accuracy on hidden nodes
 
 Made by `python -m bench.accuracy`: random splits, a fifth of the nodes hidden, links made undirected. Means
 over splits of means over tasks and hidden nodes, ± the standard error over splits. "Selected" is the choice of
 `fs.select` from its default grid on the other nodes, and "with popularity" the same with `known_links="popularity"`;
 "diagonal" and "factored" are the best of each form by features alone, without known links. "Most suggested" is the
-largest share of all lists of ten that one node is in. Measured on {machine["cores"]} cores of an
-{machine["processor"]}, commit {machine["commit"]}.
+largest share of all lists of ten that one node is in. Measured on {machine["processor"]}, cores: {machine["cores"]},
+commit {machine["commit"]}.
 
 {chr(10).join(parts)}"""
 

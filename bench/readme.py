@@ -117,10 +117,7 @@ def run_demo() -> dict[str, Any]:
 
 def similar_sentence(results: dict[str, Any]) -> str:
     """Return words and the words that bench.similar found to be similar to them."""
-    intro = (
-        f"Words that a factored metric learned to be similar, from the dependencies of {results['nodes']:,} packages "
-        "(`metric.similar_features`; words picked, lists unedited): "
-    )
+    intro = f"`similar_features` of ten picked words in {results['nodes']:,} Debian packages, unedited: "
     parts = [f"*{word}*: {', '.join(similar)}" for word, similar in results["similar"].items()]
     return textwrap.fill(intro + "; ".join(parts) + ".", 120, break_on_hyphens=False)
 

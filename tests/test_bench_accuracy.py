@@ -120,7 +120,7 @@ def test_a_data_set_is_measured_and_shown(network):
         tasks = record["quality"]["tasks"]
         assert list(tasks) == ["task 0", "second"]
         assert record["quality"]["auc"] == pytest.approx(np.mean([task["auc"] for task in tasks.values()]))
-    assert "| selected |" in accuracy.page(records)
+    assert "| selected |" in accuracy.page(records, {"cores": 1, "processor": "any", "commit": "none"})
 
 
 @pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
