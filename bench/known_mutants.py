@@ -214,6 +214,21 @@ EQUIVALENT: list[Equivalent] = [
         "The length is halved until the loss is smaller, so the search ends at the same minimum, in more steps.",
     ),
     Equivalent(
+        "selection/ranking_weights.py",
+        "MOST_NODES, MOST_LINKS, N_OTHERS = 500, 10, 30  "
+        "# nodes of a fold, links of a node, and non-links that are sampled",
+        "500",
+        "501",
+        "A bound on the time: one more of 500 sampled nodes changes the learned weights by noise.",
+    ),
+    Equivalent(
+        "training/stages.py",
+        "state.reserve(stops[-1])",
+        "state.reserve(stops[-1])",
+        "pass",
+        "Memory for the counts is then allocated when it is needed, several times; their values are the same.",
+    ),
+    Equivalent(
         "baselines/plain.py",
         "self.counts_[network.name] = dict(zip(network.nodes.tolist(), received.tolist(), strict=True))",
         "True",
