@@ -122,6 +122,13 @@ def test_training_and_the_objective_ignore_it(network):
             assert plain.objective(network, n_triplets) == other.objective(network, n_triplets)
 
 
+@pytest.mark.parametrize(("score", "length_weight"), CASES)
+def test_gaps_are_those_of_training(score, length_weight, network):
+    metric, rows = metric_of("factored", score, length_weight), network.features
+    expected = fs.Metric.factored(metric.weights, metric.factors, score=score).gaps(rows[:5], rows[5:10], rows[10:15])
+    np.testing.assert_array_equal(metric.gaps(rows[:5], rows[5:10], rows[10:15]), expected)
+
+
 def test_multi_task_metrics_have_it():
     tasks = fs.synthetic_networks(n_tasks=2, n_nodes=60, n_features=40, words_per_node=8, links_per_node=4)
     model = fs.MTSPML(n_iters=20, length_weight=0.25).fit(tasks)

@@ -322,6 +322,13 @@ class TestSelect:
         metric = selection.best_estimator_.metric_
         assert metric.length_weight == selection.best_params_.get("length_weight", 0.0)
 
+    def test_popularity_is_tried_with_the_best_length_beside_neighbours(self):
+        selection = fs.select(fs.SPML(n_iters=64), members_and_hubs(10), n_folds=3)
+        linked = [trial for trial in selection.trials_ if "degree_weight" in trial.params]
+        (popular,) = [trial for trial in linked if trial.params["degree_weight"]]
+        best = max((trial for trial in linked if trial is not popular), key=lambda trial: trial.score)
+        assert popular.params.get("length_weight", 0.0) == best.params.get("length_weight", 0.0) != 0.0
+
     @pytest.mark.parametrize(("known_links", "expected"), [(None, 0.3), ("neighbours", 1.0), ("never", 1.0)])
     def test_hubs_are_avoided_unless_known_links_are_given(self, monkeypatch, known_links, expected):
         seen, run = [], Search.run
