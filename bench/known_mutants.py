@@ -222,6 +222,20 @@ EQUIVALENT: list[Equivalent] = [
         "A bound on the time: one more of 500 sampled nodes changes the learned weights by noise.",
     ),
     Equivalent(
+        "runs/evaluations.py",
+        "MOST_CANDIDATES = 20_000  # among which links are ranked; of a larger network, this number of nodes is drawn",
+        "20_000",
+        "20001",
+        "A bound on the time of an evaluation: one more of 20,000 drawn candidates.",
+    ),
+    Equivalent(
+        "runs/evaluations.py",
+        "_hidden_sample(network, nodes, n_nodes, seed) for network, nodes in zip(networks, hidden, strict=True)",
+        "True",
+        "False",
+        "Both have one entry per network.",
+    ),
+    Equivalent(
         "training/stages.py",
         "state.reserve(stops[-1])",
         "state.reserve(stops[-1])",
