@@ -135,12 +135,21 @@ def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def edges_table(edges: Sequence[Record], reasons: Mapping[str, str]) -> str:
-    """Return the ends of grids that were often chosen, each with the reason why the grid ends there."""
+def edges_table(edges: Sequence[Record], reasons: Mapping[Any, str]) -> str:
+    """Return the ends of grids that were often chosen, each with the reason why the grid ends there.
+
+    A reason is that of a parameter, or of a parameter and its value.
+    """
     if not edges:
         return "No end of a grid was chosen in more than a fifth of the fits."
     rows = [
-        [row["method"], row["parameter"], f"{row['value']:g}", f"{row['share']:.0%}", reasons.get(row["parameter"], "")]
+        [
+            row["method"],
+            row["parameter"],
+            f"{row['value']:g}",
+            f"{row['share']:.0%}",
+            reasons.get((row["parameter"], row["value"])) or reasons.get(row["parameter"], ""),
+        ]
         for row in edges
     ]
     return markdown(["method", "parameter", "end of its grid", "chosen", "why the grid ends there"], rows)
