@@ -235,6 +235,7 @@ EQUIVALENT: list[Equivalent] = [
         "False",
         "Both have one entry per network.",
     ),
+    Equivalent("runs/lock.py", "return False", "return False", "return None", "Only its truth is used."),
     Equivalent(
         "training/stages.py",
         "state.reserve(stops[-1])",

@@ -26,7 +26,7 @@ from fastspml.runs import evaluations
 from fastspml.runs import run as run_training
 from fastspml.runs.checkpoints import Cadence
 from fastspml.runs.config import as_toml, read_config, resolve
-from fastspml.runs.folder import Lines
+from fastspml.runs.folder import Lines, read_versions
 from fastspml.runs.history import read_history
 from fastspml.runs.keys import run_keys
 from fastspml.runs.listing import find_runs, list_run
@@ -568,6 +568,13 @@ def test_other_networks_or_versions(short, file, tmp_path):
     versions.write_text(json.dumps(json.loads(versions.read_text()) | {"numba": "0.1"}))
     train(config, folder, notify=events.append)
     assert "started with other versions, so its bits may differ: numba" in events[0]["message"]
+
+
+@pytest.mark.parametrize("content", [None, "{", "[1]"], ids=["missing", "torn", "something else"])
+def test_versions_that_cannot_be_read_are_empty(tmp_path, content):
+    if content is not None:
+        (tmp_path / "versions.json").write_text(content)
+    assert read_versions(tmp_path) == {}
 
 
 def test_parameters_of_the_model_are_checked_with_the_configuration(short):
