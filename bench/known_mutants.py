@@ -235,6 +235,14 @@ EQUIVALENT: list[Equivalent] = [
         "False",
         "Both have one entry per network.",
     ),
+    Equivalent(
+        "runs/run.py",
+        "self.run.check()",
+        "self.run.check()",
+        "pass",
+        "A line of the history is written right before, with the same check; only a signal while a shard is awaited "
+        "leaves it out.",
+    ),
     Equivalent("runs/lock.py", "return False", "return False", "return None", "Only its truth is used."),
     Equivalent(
         "training/stages.py",
