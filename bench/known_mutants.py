@@ -243,6 +243,20 @@ EQUIVALENT: list[Equivalent] = [
         "A line of the history is written right before, with the same check; only a signal while a shard is awaited "
         "leaves it out.",
     ),
+    Equivalent(
+        "cluster/__init__.py",
+        "client = distributed.Client(address, timeout=10)",
+        "10",
+        "11",
+        "How long a scheduler that does not answer is awaited.",
+    ),
+    Equivalent(
+        "cluster/messages.py",
+        "if len(places) * (after.itemsize + 4) >= after.nbytes:",
+        "4",
+        "5",
+        "Either form of a message has the same content; this decides which one is sent where both are about as long.",
+    ),
     Equivalent("runs/lock.py", "return False", "return False", "return None", "Only its truth is used."),
     Equivalent(
         "training/stages.py",
