@@ -257,6 +257,20 @@ EQUIVALENT: list[Equivalent] = [
         "5",
         "Either form of a message has the same content; this decides which one is sent where both are about as long.",
     ),
+    Equivalent(
+        "cluster/shared_memory.py",
+        "parts = [room[start : start + size] for start, size in zip(handle.starts, handle.sizes, strict=True)]",
+        "True",
+        "False",
+        "Both have one entry per array.",
+    ),
+    Equivalent(
+        "cluster/worker.py",
+        "if Path(path).stat().st_size > MOST_COPIED_BYTES:",
+        "Path(path).stat().st_size > MOST_COPIED_BYTES",
+        "(Path(path).stat().st_size >= MOST_COPIED_BYTES)",
+        "A file of exactly this size is mapped instead of read; its content is the same.",
+    ),
     Equivalent("runs/lock.py", "return False", "return False", "return None", "Only its truth is used."),
     Equivalent(
         "training/stages.py",
