@@ -117,7 +117,7 @@ def run_demo() -> dict[str, Any]:
 
 def similar_sentence(results: dict[str, Any]) -> str:
     """Return words and the words that bench.similar found to be similar to them."""
-    intro = f"`similar_features` of picked words in {results['nodes']:,} packages, unedited: "
+    intro = f"`similar_features(word, normalised=True)` in {results['nodes']:,} packages, picked words: "
     parts = [f"*{word}*: {', '.join(similar)}" for word, similar in results["similar"].items()]
     return textwrap.fill(intro + "; ".join(parts) + ".", 120, break_on_hyphens=False)
 
