@@ -25,7 +25,7 @@ OTHER_TWINS = {
     "draw_batch": ("draw_triplet",), "prefetch_for_adding": (), "prefetch_for_evaluation": (),
     "fill_row": (), "subtract_features": ("score_nodes",),
     "set_factors": ("factors", "first_factors"), "set_step_sizes": ("factors",), "gap_factors": ("gap",),
-    "add_factors": ("factor_step",), "prefetch_factors": (), "exceeds_cache": (), "member_of": ("sharded",), "triplet_of": (), "differences": ("outer_difference",),
+    "add_factors": ("factor_step",), "member_of": ("sharded",), "triplet_of": (), "differences": ("outer_difference",),
     "gap_diagonal": ("gap",), "gap_full": ("gap",), "gradient_diagonal": ("outer_difference",),
     "add_diagonal": ("outer_difference",), "add_outer": ("outer_difference",),
     "score_links": ("score_nodes",), "count_negatives": ("link_quality",), "score_from_counts": ("link_quality",),

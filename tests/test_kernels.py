@@ -197,11 +197,12 @@ def test_gap_and_sums_of_factors(score, rows, seed, are_split, ensemble):
     np.testing.assert_allclose(got_factors, naive.ensemble_factors(*learned, n_members), rtol=1e-12, atol=1e-15)
 
     factors, member = naive.factors(*learned)[of_member], np.uint64(member)
-    got = factored.gap_factors(form, nonzeros, spans(indptr), changed, sums.factor_totals, member, number)
+    triplet, sums_of_member = spans(indptr), factored.Factors(changed, sums.factor_totals, form.step_sizes, member)
+    got = factored.gap_factors(sums_of_member, nonzeros, triplet, triplet.anchor, form.embeddings[number])
     expected = naive.gap(factors @ factors.T, *rows, score)
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
 
-    n_changed = factored.add_factors(form, nonzeros, spans(indptr), changed, member, sums, number)
+    n_changed = factored.add_factors(form, nonzeros, triplet, changed, member, sums, number)
     added, added_squares = np.zeros((n_rows, RANK)), np.zeros(n_rows)
     added[of_member], added_squares[of_member] = naive.factor_step(factors, *rows, score)
     np.testing.assert_allclose(sums.factor_totals[:, :RANK], totals[:, :RANK] + 3 * added, rtol=1e-9, atol=1e-9)

@@ -105,15 +105,18 @@ def _one_sum_of_squares(vector, rank):
 
 
 @kernel
-def _embed_in_memory(form, nonzeros, row, settings, factor_totals, member, embedding, first):
+def _embed_in_memory(factors, nonzeros, row, upcoming, embedding, first):
+    settings = factors.settings
     size = embedding.dtype.type(factored.FIRST_NORM / np.sqrt(np.float64(settings.rank)))
     for k in range(factored.SIGNS):
         embedding[first + k] = 0.0
+    for p in range(upcoming.n):
+        factored.prefetch_factors(factors, nonzeros, upcoming.start + p)
     for p in range(row.start, row.start + row.n):
-        f, x = np.uint64(feature_at(nonzeros, p)) * settings.n_members + member, value_at(nonzeros, p)
-        bits, scaled = factored.sign_bits(settings.factor_seed, f, first), x * form.step_sizes[f]
+        f, x = factored.row_of(factors, nonzeros, p), value_at(nonzeros, p)
+        bits, scaled = factored.sign_bits(settings.factor_seed, f, first), x * factors.step_sizes[f]
         for k in range(factored.SIGNS):
-            total = factor_totals[f, first + k]
+            total = factors.totals[f, first + k]
             embedding[first + k] += scaled * total + factored.first_factor(bits, k, size * x)
 
 
@@ -167,7 +170,7 @@ TRICKS: dict[str, Callable[[], None]] = {
     "prefetch rows": _off((schedule, "prefetch_rows", _nothing)),
     "prefetch 40 features without a test": _off(*PREFETCHES[1:]),
     "positions of rows, and 40 features": _off(*PREFETCHES),
-    "prefetch metric": _off((schedule, "prefetch_metric", _nothing)),
+    "prefetch factors": _off((factored, "prefetch_factors", _nothing)),
     "scatter 2 x_i, not x_i": _off((diagonal, "scatter_doubled", _scatter), (diagonal, "feature_gradient", _gradient)),
     "violated triplets without a branch": _off((algorithms, "keep_if_violated", _keep_by_branch)),
     "vectors in registers": _off(

@@ -64,9 +64,9 @@ def find_violated(stack, settings, t, evaluated, buffers, counters):
     for g in range(np.uint64(len(stack.tasks.group_sizes))):
         scales = metric_scales(settings, t, g)
         for b in range(g * settings.batch_size, (g + ONE) * settings.batch_size):
-            prefetch_for_evaluation(stack, settings, buffers, evaluated, t, b)
+            following = prefetch_for_evaluation(stack.rows, buffers.batches, t, b)
             triplet = triplet_of(stack.rows.indptr, batch[b])
-            gap, subgradient = evaluate(buffers, nonzeros, triplet, scales, settings, evaluated, slot)
+            gap, subgradient = evaluate(buffers, nonzeros, triplet, following, scales, settings, evaluated, slot)
             slot = keep_if_violated(gap + settings.margin > 0.0, g, b, subgradient, slot, buffers)
             n_features += triplet.anchor.n + triplet.unlinked.n + triplet.linked.n
             if not np.isfinite(gap) and counters[BAD_ITERATION] == 0:

@@ -19,13 +19,16 @@ those that remain in loops over factors k.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from fastspml.kernels import vectors
+from fastspml.kernels.arguments import Settings
 from fastspml.kernels.generator import mix
 from fastspml.kernels.jit import kernel
 from fastspml.kernels.prefetch import elements_per_line, prefetch
-from fastspml.kernels.rows import feature_at, value_at
+from fastspml.kernels.rows import Span, feature_at, value_at
 
 ZERO, ONE, TWO, THREE, FOUR = (np.uint64(number) for number in range(5))
 I, J, L = ZERO, ONE, TWO  # positions of a triplet's nodes in its embeddings
@@ -34,6 +37,15 @@ FIRST_NORM = 0.1  # Euclidean norm of a row of F0
 CACHED_LINES = np.uint64(2**15)  # of 64 bytes, 2 MB: the cache of one core, and some of the shared one
 SIGNS = np.uint64(32)  # signs from one hash
 SIGN_KEY = np.uint64(0xD1B54A32D192ED03)  # odd, and different from the increment of the draws
+
+
+class Factors(NamedTuple):
+    """What embeds a row: the sums that the factors of a member of the ensemble are computed from."""
+
+    settings: Settings
+    totals: np.ndarray  # S, (features * members, width)
+    step_sizes: np.ndarray  # (features * members,)
+    member: np.uint64
 
 
 @kernel
@@ -75,57 +87,74 @@ def set_step_sizes(settings, squares, step_sizes):
 
 
 @kernel
-def exceeds_cache(factor_totals):
-    """Tell whether S is too large to stay in the cache; for a smaller S, prefetching costs more than it saves."""
-    return np.uint64(factor_totals.size) // elements_per_line(factor_totals) > CACHED_LINES
+def row_of(factors, nonzeros, p):
+    """Return the row of S for the feature of nonzero p."""
+    return np.uint64(feature_at(nonzeros, p)) * factors.settings.n_members + factors.member
 
 
 @kernel
-def prefetch_factors(nonzeros, row, settings, factor_totals, member):
-    """Prefetch the rows of S for the features of a row."""
-    width, per_line = np.uint64(factor_totals.shape[1]), elements_per_line(factor_totals)
-    for p in range(row.start, row.start + row.n):
-        position = (np.uint64(feature_at(nonzeros, p)) * settings.n_members + member) * width
-        for _ in range(width // per_line):
-            prefetch(factor_totals, position)
-            position += per_line
+def prefetch_factors(factors, nonzeros, p):
+    """Prefetch the row of S for the feature of nonzero p."""
+    width, per_line = np.uint64(factors.totals.shape[1]), elements_per_line(factors.totals)
+    position = row_of(factors, nonzeros, p) * width
+    for _ in range(width // per_line):
+        prefetch(factors.totals, position)
+        position += per_line
 
 
 @kernel
-def embed_row(form, nonzeros, row, settings, factor_totals, member, embedding):
-    """Set embedding, (width,), to F'x of a row for a member of the ensemble, in place."""
+def worth_prefetching(factors, row):
+    """Return a row, or an empty one if S is small enough to stay in the cache: prefetching costs more than it saves."""
+    n_lines = np.uint64(factors.totals.size) // elements_per_line(factors.totals)
+    return Span(row.start, row.n if n_lines > CACHED_LINES else ZERO)
+
+
+@kernel
+def embed_row(factors, nonzeros, row, following, embedding):
+    """Set embedding, (width,), to F'x of a row, in place, and prefetch what embedding the following row reads."""
     width = np.uint64(len(embedding))
-    n_whole = width - width % SIGNS
+    n_whole, upcoming = width - width % SIGNS, worth_prefetching(factors, following)
     for first in range(ZERO, n_whole, SIGNS):
-        embed_factors(form, nonzeros, row, settings, factor_totals, member, embedding, first)
+        embed_factors(factors, nonzeros, row, upcoming, embedding, first)
+        upcoming = Span(ZERO, ZERO)
     if n_whole < width:
-        embed_last_factors(form, nonzeros, row, settings, factor_totals, member, embedding, n_whole)
-    for k in range(settings.rank, width):
+        embed_last_factors(factors, nonzeros, row, upcoming, embedding, n_whole)
+    for k in range(factors.settings.rank, width):
         embedding[k] = 0.0
 
 
 @kernel
-def embed_factors(form, nonzeros, row, settings, factor_totals, member, embedding, first):
-    """Set factors first to first + 31 of an embedding, in place; numbers beyond the rank are arbitrary."""
-    width, sums = np.uint64(len(embedding)), vectors.zeros(embedding)
+def embed_factors(factors, nonzeros, row, upcoming, embedding, first):
+    """Set factors first to first + 31 of an embedding, in place; numbers beyond the rank are arbitrary.
+
+    The upcoming row is prefetched feature by feature, between the additions: a processor drops prefetches that come
+    faster than it can load.
+    """
+    width, sums, settings = np.uint64(len(embedding)), vectors.zeros(embedding), factors.settings
     size = embedding.dtype.type(FIRST_NORM / np.sqrt(np.float64(settings.rank)))
-    for p in range(row.start, row.start + row.n):
-        f, x = np.uint64(feature_at(nonzeros, p)) * settings.n_members + member, value_at(nonzeros, p)
+    for p in range(row.n, upcoming.n):
+        prefetch_factors(factors, nonzeros, upcoming.start + p)
+    for p in range(row.n):
+        if p < upcoming.n:
+            prefetch_factors(factors, nonzeros, upcoming.start + p)
+        f, x = row_of(factors, nonzeros, row.start + p), value_at(nonzeros, row.start + p)
         bits = sign_bits(settings.factor_seed, f, first)
-        sums = vectors.add_signed(sums, factor_totals, f * width + first, x * form.step_sizes[f], size * x, bits)
+        sums = vectors.add_signed(sums, factors.totals, f * width + first, x * factors.step_sizes[f], size * x, bits)
     vectors.store(sums, embedding, first)
 
 
 @kernel
-def embed_last_factors(form, nonzeros, row, settings, factor_totals, member, embedding, first):
+def embed_last_factors(factors, nonzeros, row, upcoming, embedding, first):
     """Set the factors of an embedding from first on, fewer than 32, in place; as `embed_factors`."""
+    settings, n_last = factors.settings, np.uint64(len(embedding)) - first
     size = embedding.dtype.type(FIRST_NORM / np.sqrt(np.float64(settings.rank)))
-    n_last = np.uint64(len(embedding)) - first
     for k in range(n_last):
         embedding[first + k] = 0.0
+    for p in range(upcoming.n):
+        prefetch_factors(factors, nonzeros, upcoming.start + p)
     for p in range(row.start, row.start + row.n):
-        f, x = np.uint64(feature_at(nonzeros, p)) * settings.n_members + member, value_at(nonzeros, p)
-        bits, total, scaled = sign_bits(settings.factor_seed, f, first), factor_totals[f], x * form.step_sizes[f]
+        f, x = row_of(factors, nonzeros, p), value_at(nonzeros, p)
+        bits, total, scaled = sign_bits(settings.factor_seed, f, first), factors.totals[f], x * factors.step_sizes[f]
         for k in range(n_last):
             embedding[first + k] += scaled * total[first + k] + first_factor(bits, k, size * x)
 
@@ -138,13 +167,15 @@ def gap_term(embedded, k, length):
 
 
 @kernel
-def gap_factors(form, nonzeros, triplet, settings, factor_totals, member, number):
-    """Return (e_l - e_j)' (b (e_l + e_j) - 2 e_i) of a triplet; write its embeddings to form.embeddings[number]."""
-    embedded = form.embeddings[number]
-    embed_row(form, nonzeros, triplet.anchor, settings, factor_totals, member, embedded[I])
-    embed_row(form, nonzeros, triplet.unlinked, settings, factor_totals, member, embedded[J])
-    embed_row(form, nonzeros, triplet.linked, settings, factor_totals, member, embedded[L])
-    return sum_gap_terms(embedded, settings.length)
+def gap_factors(factors, nonzeros, triplet, following, embedded):
+    """Return (e_l - e_j)' (b (e_l + e_j) - 2 e_i) of a triplet; write e_i, e_j, e_l to embedded, (3, width).
+
+    What the following row reads is prefetched: the anchor of the next triplet.
+    """
+    embed_row(factors, nonzeros, triplet.anchor, triplet.unlinked, embedded[I])
+    embed_row(factors, nonzeros, triplet.unlinked, triplet.linked, embedded[J])
+    embed_row(factors, nonzeros, triplet.linked, following, embedded[L])
+    return sum_gap_terms(embedded, factors.settings.length)
 
 
 @kernel

@@ -6,10 +6,9 @@ from numba.extending import overload
 
 from fastspml.kernels.arguments import Buffers, DiagonalBuffers, FactoredBuffers, FullBuffers
 from fastspml.kernels.diagonal import add_diagonal, clip_diagonal, gap_diagonal, gradient_diagonal, scaled
-from fastspml.kernels.factored import add_factors, exceeds_cache, gap_factors, prefetch_factors
+from fastspml.kernels.factored import Factors, add_factors, gap_factors
 from fastspml.kernels.full import SparseVector, add_outer, differences, gap_full, norm_weight
 from fastspml.kernels.jit import OPTIONS
-from fastspml.kernels.rows import span_of
 
 
 def _for_form(buffers, diagonal, full, factored):
@@ -21,30 +20,32 @@ def _for_form(buffers, diagonal, full, factored):
 # ---- evaluate --------------------------------------------------------------------------------------------------------
 
 
-def evaluate(buffers, nonzeros, triplet, scales, settings, sums, slot):
+def evaluate(buffers, nonzeros, triplet, following, scales, settings, sums, slot):
     """Return the gap of a triplet, and its subgradient as spans; its values are written to the slot.
 
-    The spans of l and j have one value per feature of the row, or, for full metrics, of a difference of rows.
+    The spans of l and j have one value per feature of the row, or, for full metrics, of a difference of rows. What the
+    following row, the anchor of the next triplet, reads of a factored metric is prefetched.
     """
 
 
-def _evaluate_diagonal(buffers, nonzeros, triplet, scales, settings, sums, slot):
+def _evaluate_diagonal(buffers, nonzeros, triplet, following, scales, settings, sums, slot):
     gap = gap_diagonal(buffers.form, nonzeros, triplet, scales, sums.totals, buffers.grads, slot.start)
     return gap, triplet
 
 
-def _evaluate_full(buffers, nonzeros, triplet, scales, settings, sums, slot):
+def _evaluate_full(buffers, nonzeros, triplet, following, scales, settings, sums, slot):
     return gap_full(buffers.form, nonzeros, triplet, scales, sums.totals, buffers.grads, slot.start)
 
 
-def _evaluate_factored(buffers, nonzeros, triplet, scales, settings, sums, slot):
+def _evaluate_factored(buffers, nonzeros, triplet, following, scales, settings, sums, slot):
     gap = gap_diagonal(buffers.form.diagonal, nonzeros, triplet, scales, sums.totals, buffers.grads, slot.start)
-    gap += gap_factors(buffers.form, nonzeros, triplet, settings, sums.factor_totals, scales.member, slot.number)
+    factors = Factors(settings, sums.factor_totals, buffers.form.step_sizes, scales.member)
+    gap += gap_factors(factors, nonzeros, triplet, following, buffers.form.embeddings[slot.number])
     return gap, triplet
 
 
 @overload(evaluate, jit_options=OPTIONS)
-def _evaluate(buffers, nonzeros, triplet, scales, settings, sums, slot):
+def _evaluate(buffers, nonzeros, triplet, following, scales, settings, sums, slot):
     return _for_form(buffers, _evaluate_diagonal, _evaluate_full, _evaluate_factored)
 
 
@@ -125,24 +126,3 @@ def _clip_factored(buffers, settings, clock, harmonic, sums):
 @overload(clip, jit_options=OPTIONS)
 def _clip(buffers, settings, clock, harmonic, sums):
     return _for_form(buffers, _clip_diagonal, _clip_full, _clip_factored)
-
-
-# ---- prefetch --------------------------------------------------------------------------------------------------------
-
-
-def prefetch_metric(buffers, rows, nodes, settings, sums, member):
-    """Prefetch what evaluating the triplet of rows i, j, l in nodes reads of its metric; the rows are in the cache."""
-
-
-def _prefetch_nothing(buffers, rows, nodes, settings, sums, member):
-    pass
-
-
-def _prefetch_factored(buffers, rows, nodes, settings, sums, member):
-    for c in range(3 if exceeds_cache(sums.factor_totals) else 0):
-        prefetch_factors(rows.nonzeros, span_of(rows.indptr, nodes[c]), settings, sums.factor_totals, member)
-
-
-@overload(prefetch_metric, jit_options=OPTIONS)
-def _prefetch_metric(buffers, rows, nodes, settings, sums, member):
-    return _for_form(buffers, _prefetch_nothing, _prefetch_nothing, _prefetch_factored)

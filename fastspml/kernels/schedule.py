@@ -9,18 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from fastspml.kernels.draws import check_candidate, draw_candidate, draw_triplet, group_of
-from fastspml.kernels.factored import member_of
-from fastspml.kernels.forms import prefetch_metric
 from fastspml.kernels.generator import iteration_key, triplet_key
 from fastspml.kernels.jit import kernel
 from fastspml.kernels.link_filter import prefetch_filter
 from fastspml.kernels.prefetch import prefetch
-from fastspml.kernels.rows import nonzeros_per_line, prefetch_nonzero
+from fastspml.kernels.rows import nonzeros_per_line, prefetch_nonzero, span_of
 
 ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 DRAWN_TOGETHER = np.uint64(16)  # triplets whose links, then filter words, are prefetched before the first is drawn
 ROWS_LEAD = np.uint64(4)  # triplets between prefetching rows and reading them
-METRIC_LEAD = np.uint64(1)  # triplets between prefetching what they read of the metric and reading it
 NONZEROS_PREFETCHED = np.uint64(40)  # of every row, even of shorter ones: cheaper than a loop of random length
 TRIPLETS_IN_CACHE = np.uint64(200)  # rows of this many triplets are still in a core's cache when they are added
 RECOMPUTE = np.uint64(2**64 - 1)  # start of a subgradient that was not kept, as buffers.grads was full
@@ -80,7 +77,7 @@ def draw_prefetched(stack, group, key, b, candidate):
     return draw_triplet(stack, group, key, b)
 
 
-# ---- rows and metrics ------------------------------------------------------------------------------------------------
+# ---- rows ------------------------------------------------------------------------------------------------------------
 
 
 @kernel
@@ -110,16 +107,19 @@ def prefetch_rows(rows, nodes):
 
 
 @kernel
-def prefetch_for_evaluation(stack, settings, buffers, sums, t, b):
-    """Prefetch what triplets after the b-th of iteration t read: their rows, and their part of the metric."""
-    batch, n_triplets = buffers.batches[t % TWO], np.uint64(buffers.batches.shape[1])
-    later = b + ROWS_LEAD
+def place_after(batches, t, b, lead):
+    """Return the place in batches of the triplet `lead` after the b-th of iteration t, at most the last one drawn."""
+    n_triplets, later = np.uint64(batches.shape[1]), b + lead
     if later < n_triplets:
-        prefetch_rows(stack.rows, batch[later])
-    elif later - n_triplets < n_triplets:
-        prefetch_rows(stack.rows, buffers.batches[(t + ONE) % TWO, later - n_triplets])
-    if b + METRIC_LEAD < n_triplets:
-        prefetch_metric(buffers, stack.rows, batch[b + METRIC_LEAD], settings, sums, member_of(settings, t))
+        return t % TWO, later
+    return (t + ONE) % TWO, min(later - n_triplets, n_triplets - ONE)
+
+
+@kernel
+def prefetch_for_evaluation(rows, batches, t, b):
+    """Prefetch the rows of the triplet ROWS_LEAD after the b-th of iteration t; return the span of the next anchor."""
+    prefetch_rows(rows, batches[place_after(batches, t, b, ROWS_LEAD)])
+    return span_of(rows.indptr, batches[place_after(batches, t, b, ONE)][0])
 
 
 @kernel
