@@ -167,7 +167,7 @@ def factored_section(part: dict[str, Any]) -> str:
         [
             f"## Factored metrics of rank {part['rank']}, batches of 10",
             markdown(["", "us a triplet", "in C", "ratio", "same bits", *TWO_CORES], in_c, number),
-            "Two processes run a fit each and exchange nothing: more than they reach, two threads cannot reach, either.",
+            "Two processes run a fit each and exchange nothing: two threads cannot reach more than they do.",
             markdown(["Debian packages, one thread", "us a triplet", "times fastspml's"], beside, number),
             f"The 10 most similar of {found['nodes']:,} packages, exactly, on one thread: {number(found['fastspml'])} "
             f"queries a second; faiss's flat index on the same vectors made dense: {faiss}.",
