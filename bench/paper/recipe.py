@@ -1,8 +1,8 @@
-"""Which ingredients make fastspml's recipe: each is taken out in turn, by cross-validation alone.
+"""What the parts of the default grid are worth: each is fixed or replaced in turn, by cross-validation alone.
 
 On Debian (training nodes of the first split; MT-SPML), Cora and CiteSeer (all nodes; SPML). All other parameters and
-the number of iterations are selected for every variant, as `fs.select` does by default. Wikipedia's areas and the
-circles had no part in choosing the recipe.
+the number of iterations are selected for every variant, as `fs.select` does by default, but without its refinements.
+Wikipedia's areas and the circles had no part in choosing the grid.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ N_FOLDS = 3
 
 # Other weightings have distances of other sizes, so they may choose among more margins.
 MARGINS = [1e-2, 1e-1, 1.0]
+OF_FACTORS = ("rank", "step")  # which a diagonal metric does not have
 
 VARIANTS: dict[str, dict[str, list[Any]]] = {
-    "the recipe": {},
+    "the default grid": {},
     "diagonal metrics only": {"metric": ["diagonal"]},
+    "factored metrics only": {"metric": ["factored"]},
     "distance only": {"score": ["distance"]},
     "similarity only": {"score": ["similarity"]},
     "rank 16": {"rank": [16]},
@@ -44,10 +46,12 @@ VARIANTS: dict[str, dict[str, list[Any]]] = {
 
 
 def changed_grid(estimator: Any, changes: dict[str, list[Any]]) -> list[dict[str, list[Any]]]:
-    """Return the default grids with some values exchanged; a form that is changed away is left out."""
-    grids = [grid | {key: changes[key] for key in changes if key in grid} for grid in recommended_grid(estimator)]
-    forms = changes.get("metric")
-    return [grid for grid in recommended_grid(estimator) if grid["metric"] == forms] if forms else grids
+    """Return the default grids of some forms only, or with some values replaced."""
+    grids = recommended_grid(estimator)
+    if "metric" in changes:
+        return [grid for grid in grids if grid["metric"] == changes["metric"]]
+    replaced = [{name: changes[name] for name in changes if name in grid or name not in OF_FACTORS} for grid in grids]
+    return [grid | new for grid, new in zip(grids, replaced, strict=True)]
 
 
 def cases() -> dict[str, tuple[Any, Sequence[Network]]]:
@@ -55,9 +59,9 @@ def cases() -> dict[str, tuple[Any, Sequence[Network]]]:
     splits = split_networks([network.undirected() for network in data.debian()], TEST_SIZE, seed=0)
     single = {name: [network.undirected() for network in data.citations(name)] for name in ("cora", "citeseer")}
     return {
-        "Debian, MT-SPML": (MTSPML.paper(), [split.train for split in splits]),
-        "Cora, SPML": (SPML.paper(), single["cora"]),
-        "CiteSeer, SPML": (SPML.paper(), single["citeseer"]),
+        "Debian, MT-SPML": (MTSPML(), [split.train for split in splits]),
+        "Cora, SPML": (SPML(), single["cora"]),
+        "CiteSeer, SPML": (SPML(), single["citeseer"]),
     }
 
 
@@ -89,10 +93,10 @@ def page(rows: Sequence[dict[str, Any]]) -> str:
     names = list(dict.fromkeys(row["data"] for row in rows))
     auc = {(row["data"], row["variant"]): row["auc"] for row in rows}
     lines = [[variant, *(auc.get((name, variant), "") for name in names)] for variant in VARIANTS]
-    return f"""# What the recipe's ingredients are worth
+    return f"""# What the parts of the default grid are worth
 
-Made by `python -m bench.paper recipe`: AUC of held-out nodes in {N_FOLDS}-fold cross-validation; one ingredient is
-changed at a time, everything else is selected anew for each, from the default grid and by successive halving.
+Made by `python -m bench.paper recipe`: AUC of held-out nodes in {N_FOLDS}-fold cross-validation. One part of the grid
+is fixed or replaced at a time; everything else is selected anew, by successive halving.
 
 {tables.markdown(["", *names], lines)}
 """
