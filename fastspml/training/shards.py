@@ -222,7 +222,7 @@ def threads(problem: Problem, n_threads: int) -> RunShards:
             for shard in shards:
                 while shard.start not in waiting:
                     try:
-                        start, memory, part = take(done, HEARTBEAT_S)
+                        start, memory, part = done.get(timeout=HEARTBEAT_S)  # safe: nobody else takes from it
                         waiting[start] = memory, part
                     except Empty:
                         yield None
@@ -256,8 +256,8 @@ def _run_one_by_one(
 def take(queue: SimpleQueue[Any], timeout_s: float) -> Any:
     """Return the next item of a queue, or raise Empty after a time, by polling.
 
-    `SimpleQueue.get` with a timeout can wait forever in CPython 3.11: a thread that wakes after its timeout and finds
-    the queue emptied by another thread waits again, without a timeout.
+    Where several threads take from a queue, `SimpleQueue.get` with a timeout can wait forever in CPython 3.11: a thread
+    that wakes after its timeout and finds the queue emptied by another thread waits again, without a timeout.
     """
     deadline, pause_s = time.monotonic() + timeout_s, SHORTEST_PAUSE_S
     while True:
