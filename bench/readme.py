@@ -71,8 +71,8 @@ corrected resampled t-test (Nadeau and Bengio 2003): splits overlap, so plain st
 {claims}
 
 On Wikipedia, what MT-SPML gains over ST-SPML comes from idf weights that are fitted over all tasks: with such weights,
-ST-SPML reaches the same AUC. On circles MT-SPML may choose what ST-SPML can, and gains, whether circles overlap or not.
-One metric for all circles is far behind.
+ST-SPML reaches the same AUC. On circles MT-SPML may choose what ST-SPML can; what it gains does not depend on how much
+circles overlap. One metric for all circles is far behind.
 
 The paper finds SVMs far behind SPML. That is true of its SVMs, which see x - y ("signed" on the pages of the
 experiments). With |x - y|, its squares and the cosine, chosen by cross-validation, SVMs are level with diagonal
