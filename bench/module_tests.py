@@ -40,7 +40,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "parameters.py": ("test_learners.py",),
     "machine.py": ("test_machine.py",),
     "interop.py": ("test_interop.py",),
-    "network.py": ("test_network.py", "test_csr.py", "test_interop.py"),
+    "network.py": ("test_network.py", "test_csr.py", "test_interop.py", "test_dense_blocks.py"),
     "sparse/csr.py": ("test_csr.py", "test_network.py", "test_dense_blocks.py"),
     "sparse/mapped.py": ("test_mapped.py",),
     "synthetic.py": ("test_synthetic.py",),

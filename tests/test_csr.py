@@ -10,6 +10,15 @@ import pytest
 from scipy import sparse
 
 import fastspml as fs
+from fastspml.sparse.csr import (
+    as_kernel_csr,
+    block_bounds,
+    csr_from_parts,
+    freeze,
+    freeze_csr,
+    index_dtype,
+    widths_of_bounds,
+)
 from tests.conftest import make_network
 
 COUNTS = np.array([[1, 0, 2, 0], [0, 0, 0, 3], [0, 4, 0, 0], [5, 0, 0, 1]])
@@ -25,6 +34,26 @@ def test_all_formats_of_scipy_are_accepted(form, kind, dtype):
     for part in PARTS:
         assert getattr(got, part).tolist() == getattr(expected, part).tolist()
         assert getattr(got, part).dtype == getattr(expected, part).dtype
+
+
+@pytest.mark.parametrize("shape", [(2, 8), (8, 2)])
+@pytest.mark.parametrize("form", ["bsr", "coo", "csc", "csr", "dia", "dok", "lil"])
+def test_matrices_of_every_format_may_be_wide_or_tall(form, shape):
+    values = COUNTS.reshape(shape)
+    assert fs.Network(sparse.csr_array(values).asformat(form)).features.toarray().tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("blocksize", [(1, 2), (1, 8), (2, 4)])
+def test_blocks_of_a_wide_bsr_matrix_may_have_any_size(blocksize):
+    blocks = sparse.bsr_array(COUNTS.reshape(2, 8), blocksize=blocksize)
+    assert fs.Network(blocks).features.toarray().tolist() == COUNTS.reshape(2, 8).tolist()
+
+
+def test_a_block_beyond_the_last_column_is_refused():
+    blocks = sparse.bsr_array(np.ones((4, 4)), blocksize=(2, 2))
+    blocks.indices[3] = 2
+    with pytest.raises(ValueError, match="indices of features run from 0 to 2, but must be from 0 to 1"):
+        fs.Network(blocks)
 
 
 @pytest.mark.parametrize("blocksize", [(1, 1), (2, 2), (2, 4), (4, 1)])
@@ -84,3 +113,166 @@ def test_copies_of_a_network_have_read_only_matrices(duplicate):
         for part in PARTS:
             assert not getattr(mine, part).flags.writeable
             assert getattr(mine, part).tolist() == getattr(others, part).tolist()
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(2**24, "f4"), (-(2**24), "f4"), (2**24 + 1, "f8"), (-(2**24) - 1, "f8"), (2**25, "f8"), (7, "f4")],
+)
+def test_whole_numbers_are_float32_where_that_is_exact(value, expected):
+    got = fs.Network(np.array([[1, value]])).features
+    assert got.dtype == np.dtype(expected)
+    assert got.data.tolist() == [1, value]
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.int64, np.uint64])
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (2, 3)])
+@pytest.mark.parametrize("form", [np.zeros, sparse.csr_array, sparse.dok_array])
+def test_whole_numbers_without_any_nonzero_are_float32(form, shape, dtype):
+    got = fs.Network(form(shape, dtype=dtype)).features
+    assert (got.dtype, got.nnz, got.shape) == (np.float32, 0, shape)
+
+
+def test_the_first_row_with_a_value_that_is_not_finite_is_named():
+    values = np.ones((4, 3))
+    values[1, 0] = values[3, 2] = np.nan
+    with pytest.raises(ValueError, match="features must be finite, but row 1 holds a NaN or infinite value"):
+        fs.Network(values)
+
+
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        ({"indptr": [1, 1, 2, 3]}, "indptr of features must start at 0 and never decrease"),
+        ({"indptr": [0, 1, 2, 4]}, "indptr of features ends at 4, beyond its 3 stored entries"),
+        ({"data": [1.0, 1.0]}, "indptr of features ends at 3, beyond its 2 stored entries"),
+        ({"indices": [0, 1]}, "indptr of features ends at 3, beyond its 2 stored entries"),
+        ({"indptr": [0, 1, 2, 3, 3]}, "features has 3 rows, so its indptr needs 4 entries; it has 5"),
+    ],
+)
+def test_a_matrix_whose_arrays_do_not_fit_together_is_refused(parts, sentence):
+    matrix = sparse.csr_array(np.eye(3))
+    for name, values in parts.items():
+        setattr(matrix, name, np.array(values))
+    with pytest.raises(ValueError, match=sentence):
+        fs.Network(matrix)
+
+
+def test_a_matrix_whose_rows_end_before_its_arrays_is_accepted():
+    matrix = sparse.csr_array(np.eye(3))
+    matrix.indptr = np.array([0, 0, 1, 2])
+    assert fs.Network(matrix).features.toarray().tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("index", [-1, 3])
+def test_a_coordinate_out_of_range_is_refused_in_rows_and_columns(axis, index):
+    matrix = sparse.coo_array(np.eye(3))
+    matrix.coords[axis][2] = index
+    with pytest.raises(ValueError, match=r"indices of features run from .* but must be from 0 to 2"):
+        fs.Network(matrix)
+
+
+@pytest.mark.parametrize("form", ["coo", "csr", "csc", "dok"])
+def test_a_sparse_vector_is_one_row(form):
+    if form == "csc":
+        vector = sparse.csc_array([[1.0, 0.0, 2.0]])
+    else:
+        vector = getattr(sparse, f"{form}_array")(np.array([1.0, 0.0, 2.0]))
+    got = fs.Weighting("none").fit(fs.Network(np.eye(3))).transform(vector)
+    assert got.toarray().tolist() == [[1.0, 0.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("widths", "n_features", "bounds"),
+    [((), 4, [4]), ((4,), 4, [0, 4]), ((1,), 4, [3, 4]), ((2, 1, 3), 9, [3, 5, 6, 9])],
+)
+def test_bounds_of_dense_blocks_are_their_first_columns_and_the_number_of_columns(widths, n_features, bounds):
+    assert block_bounds(n_features, widths).tolist() == bounds
+    if widths:
+        assert widths_of_bounds(bounds, n_features) == widths
+
+
+@pytest.mark.parametrize(
+    "bounds", [[], [4], [[1, 4]], [[1], [4]], [1.0, 4.0], [-1, 4], [1, 3], [2, 2, 4], [3, 1, 4], 4, "x"]
+)
+def test_other_bounds_of_dense_blocks_are_refused(bounds):
+    with pytest.raises(
+        ValueError, match="dense_blocks must hold the first column of every dense block, ascending, and"
+    ):
+        widths_of_bounds(bounds, 4)
+
+
+def test_three_blocks_must_have_as_many_rows():
+    with pytest.raises(
+        ValueError, match="the blocks of features have 2, 2 and 3 rows; all must describe the same nodes"
+    ):
+        fs.Network([np.ones((2, 1)), np.ones((2, 1)), np.ones((3, 1))])
+
+
+# ---- arrays of matrices ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n_columns", "expected"), [(0, np.int32), (2**31 - 1, np.int32), (2**31, np.int64)])
+def test_column_indices_are_int32_while_they_fit(n_columns, expected):
+    assert index_dtype(n_columns) is expected
+
+
+def test_a_matrix_is_trusted_to_be_canonical_only_if_told():
+    parts = np.ones(2), np.array([1, 0], np.int32), np.array([0, 2]), (1, 2)
+    assert not csr_from_parts(*parts).has_sorted_indices
+    assert not csr_from_parts(*parts).has_canonical_format
+    trusted = csr_from_parts(*parts, is_canonical=True)
+    assert trusted.has_sorted_indices
+    assert trusted.has_canonical_format
+    assert np.shares_memory(trusted.data, parts[0])
+
+
+def test_coordinates_are_copied_unless_told_otherwise():
+    matrix = make_network().features
+    copied, shared = matrix.tocoo(), matrix.tocoo(copy=False)
+    assert copied.has_canonical_format
+    for got, given in ((copied.data, matrix.data), (copied.coords[1], matrix.indices)):
+        assert not np.shares_memory(got, given)
+    for got, given in ((shared.data, matrix.data), (shared.coords[1], matrix.indices)):
+        assert np.shares_memory(got, given)
+
+
+def test_a_matrix_made_canonical_is_a_new_one():
+    data, indices, indptr = np.array([2.0, 1.0, 0.0, 5.0]), np.array([1, 0, 1, 1]), np.array([0, 2, 4])
+    given = sparse.csr_array((data, indices, indptr), (2, 2))
+    got = freeze_csr(given)
+    assert (got.toarray().tolist(), got.nnz) == ([[1, 2], [0, 5]], 3)
+    assert given.data.tolist() == [2.0, 1.0, 0.0, 5.0]
+    assert given.indices.tolist() == [1, 0, 1, 1]
+    assert given.indptr.tolist() == [0, 2, 4]
+
+
+def test_canonical_matrices_are_not_copied():
+    matrix = make_network().features
+    for got in (freeze_csr(matrix), as_kernel_csr(matrix)):
+        for part in PARTS:
+            assert np.shares_memory(getattr(got, part), getattr(matrix, part))
+
+
+def test_kernels_take_unsigned_positions_and_read_only_arrays():
+    matrix = make_network().features
+    got = as_kernel_csr(matrix)
+    assert (got.indptr.dtype, got.indices.dtype, got.data.dtype) == (np.uint64, np.uint32, np.float32)
+    for part in PARTS:
+        assert getattr(got, part).tolist() == getattr(matrix, part).tolist()
+        assert not getattr(got, part).flags.writeable
+
+
+def test_frozen_arrays_are_read_only_and_contiguous():
+    given = np.arange(6)
+    frozen = freeze(given)
+    assert np.shares_memory(frozen, given)
+    assert given.flags.writeable
+    assert not frozen.flags.writeable
+    assert freeze(frozen) is frozen
+    for strided in (given[::2], frozen[::2]):
+        got = freeze(strided)
+        assert got.tolist() == [0, 2, 4]
+        assert got.flags.c_contiguous
+        assert not got.flags.writeable

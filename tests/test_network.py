@@ -117,6 +117,40 @@ def test_folds_hide_every_node_once(network):
     assert sorted(hidden) == list(range(network.n_nodes))
 
 
+def test_there_are_five_folds_unless_told_otherwise(network):
+    got = [split.test_nodes.tolist() for split in network.folds()]
+    assert got == [split.test_nodes.tolist() for split in network.folds(5, seed=0)]
+    assert got != [split.test_nodes.tolist() for split in network.folds(5, seed=1)]
+
+
+def test_tasks_over_one_vocabulary_may_name_it_or_not():
+    same = NAMED.replace(vocabulary=np.array(["cat", "dog", "emu"]))
+    unnamed = fs.Network(X)
+    for networks in ([NAMED, same], [NAMED, unnamed], [unnamed, NAMED], [unnamed, unnamed]):
+        assert fs.Weighting("l2").fit(networks).n_features_ == 3
+
+
+def test_other_links_keep_the_name_unless_another_is_given():
+    network = fs.Network(X, A, name="cites")
+    assert network.with_links(A.T).name == "cites"
+    assert network.with_links(A.T, "likes").name == "likes"
+
+
+def test_a_network_is_mapped_if_its_features_or_its_links_are(tmp_path):
+    fs.write_networks(tmp_path / "n.h5", fs.Network(X, A))
+    (mapped,) = fs.read_networks(tmp_path / "n.h5", mapped=True)
+    plain = fs.Network(X, A)
+    assert not plain.is_mapped
+    assert mapped.replace(adjacency=plain.adjacency).is_mapped
+    assert mapped.replace(features=plain.features).is_mapped
+    for make in (lambda network: network.undirected(), lambda network: network.subset([2, 0])):
+        got, expected = make(mapped), make(plain)
+        assert got.is_mapped
+        assert got.features.toarray().tolist() == expected.features.toarray().tolist()
+        assert got.adjacency.toarray().tolist() == expected.adjacency.toarray().tolist()
+        assert got.nodes.tolist() == expected.nodes.tolist()
+
+
 def test_a_node_hidden_in_one_task_is_hidden_in_all():
     names = [f"n{i}" for i in range(30)]
     tasks = [
@@ -172,7 +206,7 @@ def corrupt(matrix, **parts):
     return matrix
 
 
-@pytest.mark.parametrize("index", [-1, 9])
+@pytest.mark.parametrize("index", [-1, 3, 9])
 @pytest.mark.parametrize("form", ["bsr", "coo", "csc", "csr", "lil"])
 def test_a_matrix_with_an_index_out_of_range_is_refused_in_every_format(form, index):
     """Kernels do not check indices: they would read memory of others."""
@@ -229,10 +263,16 @@ def test_a_matrix_with_an_index_out_of_range_is_refused_in_every_format(form, in
         (lambda: fs.Network(X).split(by=np.array(["2020", "NaT", "2021"], "M8[Y]")), ValueError, "by must hold values that can be sorted"),
         (lambda: fs.split_networks([fs.Network(X)], by=[[1, 2, 3]] * 2), ValueError, "by must have one array per network, 1; got 2"),
         (lambda: fs.Network(X).subset([5]), ValueError, "nodes must be from 0 to 2 in 'network', got 5 to 5"),
+        (lambda: fs.Network(X).subset([0, 3]), ValueError, "nodes must be from 0 to 2 in 'network', got 0 to 3"),
         (lambda: fs.Network(X).subset([-1]), ValueError, "nodes must be from 0 to 2 in 'network', got -1 to -1"),
         (lambda: fs.Network(X).subset([0, 0]), ValueError, "must be distinct"),
         (lambda: fs.Network(X).subset([True]), ValueError, "a mask of nodes must have shape"),
         (lambda: fs.Network(X).subset([0.5]), TypeError, "nodes must be positions"),
+        (lambda: fs.Network(X).positions([[0, 1]]), TypeError, r"nodes must be positions, names or a mask; got int64 of shape \(1, 2\)"),
+        (lambda: NAMED.positions([["apt", "bash"]]), TypeError, r"nodes must be positions, names or a mask; got <U4 of shape \(1, 2\)"),
+        (lambda: fs.Network(X).replace(colour="red", age=3), TypeError, "a Network has no part called age, colour"),
+        (lambda: fs.Weighting("l2").fit([fs.Network(X), fs.Network(X), fs.Network(X[:, :2], name="b")]), ValueError, "'network' has 3 features and 'b' has 2; tasks must be over one vocabulary"),
+        (lambda: fs.Weighting("l2").fit([NAMED, NAMED.replace(name="b", vocabulary=np.array(["cat", "emu", "dog"]))]), ValueError, "'network' and 'b' have different vocabularies; tasks must be over one"),
         (lambda: fs.Network(X).split(1.5), ValueError, "test_size must be a share between 0 and 1 or a number of nodes"),
         (lambda: fs.Network(X).split(3), ValueError, "test_size 3 hides 3 of the 3 nodes"),
         (lambda: fs.Network(X).folds(1), ValueError, "n_folds must be an integer from 2"),
@@ -274,6 +314,12 @@ NAMED = fs.Network(X, A, nodes=["apt", "bash", "curl"], vocabulary=["cat", "dog"
 @pytest.mark.parametrize("names", [["curl", "apt"], np.array(["curl", "apt"], dtype=object), ("curl", "apt")])
 def test_positions_of_names(names):
     assert NAMED.positions(names).tolist() == [2, 0]
+
+
+def test_positions_of_no_nodes():
+    got = NAMED.positions([])
+    assert (got.shape, got.dtype) == ((0,), np.int64)
+    assert NAMED.subset([]).n_nodes == 0
 
 
 def test_position_of_one_name():
@@ -457,9 +503,41 @@ def test_repr_in_notebooks_of_an_empty_network():
     assert "<td>0</td>" in fs.Network(np.zeros((0, 0)))._repr_html_()
 
 
-def test_sums_beyond_64_bits_are_exact():
-    values = np.full(5, 2**62 + 12345, dtype=np.int64)
-    assert exact_sum(values) == 5 * (2**62 + 12345)
+def test_repr_in_notebooks_counts_per_node():
+    shown = fs.Network(np.array([[1, 2, 3]]), name="one")._repr_html_()
+    assert "<tr><th>features</th><td>3 (3.0 per node)</td><td></td></tr>" in shown
+    shown = fs.Network(X, A)._repr_html_()
+    assert "<tr><th>links</th><td>3 (1.0 per node)</td><td></td></tr>" in shown
+    assert "<tr><th>features</th><td>3 (1.3 per node)</td><td></td></tr>" in shown
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"), [(["a"], "a"), (list("abcde"), "a, b, c, d, e"), (["x" * 41, "y"], f"{'x' * 40}, y")]
+)
+def test_repr_in_notebooks_shows_all_of_a_few_names_and_their_first_letters(names, expected):
+    shown = fs.Network(np.eye(len(names)), nodes=names)._repr_html_()
+    assert f"<td>{len(names)}</td><td>{expected}</td>" in shown
+
+
+def test_repr_tells_the_weighting():
+    network = fs.Weighting("l1").fit_transform(fs.Network(X, A))
+    assert repr(network) == "Network('network': 3 nodes, 3 links, 3 features, l1)"
+    assert "<tr><th>weighting</th><td>l1</td><td></td></tr>" in network._repr_html_()
+    assert "weighting" not in fs.Network(X, A)._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [2**62 + 12345] * 5,
+        [2**63 - 1] * 3,
+        [2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1, 2**32 + 7],
+        [0, 1, 2, 3],
+        [],
+    ],
+)
+def test_sums_beyond_64_bits_are_exact(values):
+    assert exact_sum(np.array(values, dtype=np.int64)) == sum(values)
 
 
 def test_a_matrix_without_rows_is_no_list_of_networks():

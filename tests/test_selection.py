@@ -25,7 +25,6 @@ from fastspml.selection.scorings import as_scoring
 from fastspml.selection.settings_search import _choose
 from fastspml.splits import fold_networks
 from fastspml.training.estimator import Estimator
-from fastspml.weighting import suitable_weightings
 from tests.conftest import make_network
 
 # Fits of these tests are short, and most do not beat the cosine.
@@ -513,27 +512,6 @@ def test_baselines_are_selected_without_a_warning(tasks):
 
 
 # ---- weightings ----
-
-
-@pytest.mark.parametrize(
-    ("features", "expected"),
-    [
-        ([[3, 0], [1, 2]], ["tfidf", "l2"]),
-        ([[1, 0], [1, 1]], ["tfidf", "l2"]),
-        ([[0.3, 0], [0.1, 2.5]], ["l2", "tfidf"]),
-        ([[1.5, 0], [1.0, 2.5]], ["tfidf", "l2"]),
-        ([[0.3, 0], [-0.1, 2.5]], ["l2", "none"]),
-        ([[[3, 0], [1, 2]], [[0.5, -0.5], [0.1, 0.2]]], ["tfidf", "l2"]),  # dense blocks are scaled by all of these
-    ],
-)
-def test_weightings_suit_the_features(features, expected):
-    network = fs.Network(features if np.ndim(features) == 2 else [np.array(block) for block in features])
-    other = fs.Network(features if np.ndim(features) == 2 else [np.array(block) for block in features], name="other")
-    assert suitable_weightings([other, network]) == expected
-
-
-def test_weighted_networks_stay_weighted():
-    assert suitable_weightings(fs.Weighting("l1").fit_transform(fs.Network([[3, 0], [1, 2]]))) == [None]
 
 
 @pytest.mark.parametrize("estimator", [fs.SPML.paper(n_iters=32), fs.MTSPML.paper(n_iters=32)])

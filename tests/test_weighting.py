@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import fastspml as fs
-from fastspml.weighting import KINDS
+from fastspml.weighting import KINDS, as_weighting, smallest_value, suitable_weightings
 from tests import naive
 
 COUNTS = np.array([[3, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 0], [2, 0, 0, 0]])
@@ -148,12 +148,19 @@ def test_weightings_of_both_versions_are_equal_unless_there_were_fractions():
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1.0, 1e160, 1e300])
 @pytest.mark.parametrize("kind", ["l1", "l2"])
 def test_rows_of_any_size_are_scaled_to_length_1(kind, scale):
-    rows = np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    rows = np.array([[3.0, 4.0, 0.0], [7.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     expected = fs.Weighting(kind).fit_transform(fs.Network(rows)).features.toarray()
-    rows[0] *= scale
+    rows[:2] *= scale
     got = fs.Weighting(kind).fit_transform(fs.Network(rows)).features.toarray()
     np.testing.assert_allclose(got, expected, rtol=1e-12)
-    assert np.array_equal(got[1:], expected[1:])
+    assert np.array_equal(got[2:], expected[2:])
+
+
+@pytest.mark.parametrize("size", [1e-5, 1.0, 1e5])
+def test_rows_of_ordinary_size_are_divided_once(size):
+    rows = size * np.random.default_rng(0).random((50, 2))
+    got = fs.Weighting("l1").fit_transform(fs.Network(rows)).features.toarray()
+    assert np.array_equal(got, rows / (rows[:, [0]] + rows[:, [1]]))
 
 
 @pytest.mark.parametrize("kind", ["l1", "l2"])
@@ -198,3 +205,103 @@ def test_mistakes_cost_a_sentence(act, sentence):
 def test_max_df_is_a_number(max_df):
     with pytest.raises(ValueError, match="max_df must be a share above 0 and up to 1, got"):
         fs.Weighting("tfidf", max_df=max_df)
+
+
+@pytest.mark.parametrize(
+    ("min_df", "max_df", "drops"), [(0, 1.0, False), (1, 1, False), (2, 1.0, True), (1, 0.9, True)]
+)
+def test_features_are_left_out_by_either_bound(min_df, max_df, drops):
+    weighting = fs.Weighting("none", min_df, max_df)
+    assert weighting.drops_features is drops
+    assert (weighting.fit(fs.Network(COUNTS)).idf_ is not None) is drops
+
+
+@pytest.mark.parametrize(
+    ("weighting", "expected"),
+    [
+        (fs.Weighting(), "Weighting('tfidf')"),
+        (fs.Weighting("l2", max_df=0.5), "Weighting('l2', min_df=1, max_df=0.5)"),
+        (fs.Weighting("l1").fit(fs.Network(COUNTS)), "Weighting('l1', fitted on 4 features)"),
+        (
+            fs.Weighting("l1", 3).fit(fs.Network(np.ones((1, 1000)))),
+            "Weighting('l1', min_df=3, max_df=1.0, fitted on 1,000 features)",
+        ),
+    ],
+)
+def test_repr_tells_the_kind_the_bounds_and_the_number_of_features(weighting, expected):
+    assert repr(weighting) == expected
+
+
+def test_weightings_are_equal_if_they_weight_alike():
+    fitted = fs.Weighting("tfidf").fit(fs.Network(COUNTS))
+    assert fitted == copy.deepcopy(fitted)
+    assert fitted == fitted
+    assert fitted != fs.Weighting("tfidf").fit(fs.Network(COUNTS[:2]))
+    assert fitted != fs.Weighting("tfidf")
+    assert fs.Weighting("l1").fit(fs.Network(COUNTS)) != fs.Weighting("l2").fit(fs.Network(COUNTS))
+    assert fs.Weighting("l1").fit(fs.Network(COUNTS)) != fs.Weighting("l1").fit(fs.Network(COUNTS[:, :3]))
+    one = fs.Network([[1], [2]])
+    assert fs.Weighting("l1").fit(one) != fs.Weighting("l1", min_df=3).fit(one)
+    assert (fitted == "tfidf") is False
+    assert fitted.__eq__("tfidf") is NotImplemented
+
+
+def test_a_list_of_one_network_gives_a_list():
+    (got,) = fs.Weighting("l2").fit(fs.Network(COUNTS)).transform([fs.Network(OTHER, name="other")])
+    assert got.name == "other"
+    assert (
+        got.features.toarray().tolist()
+        == fs.Weighting("l2").fit_transform(fs.Network(OTHER)).features.toarray().tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "n_columns", "expected"),
+    [
+        ([[3, 2], [5, 0]], 2, 1.0),
+        ([[3, 2], [5, 0]], 1, 1.0),
+        ([[3, 0.5], [0.25, 0]], 2, 0.25),
+        ([[3, 0.5], [0.75, 0]], 1, 0.75),
+        ([[-3, -5], [0, -9]], 1, -3.0),
+        ([[-3, -5], [0, -9]], 2, -9.0),
+        (np.zeros((0, 2)), 1, 1.0),
+        (np.zeros((0, 2)), 2, 1.0),
+    ],
+)
+def test_the_smallest_value_of_the_first_columns(values, n_columns, expected):
+    assert smallest_value(fs.Network(np.array(values)).features, n_columns) == expected
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        ([[3, 0], [1, 2]], ["tfidf", "l2"]),
+        ([[1, 0], [1, 1]], ["tfidf", "l2"]),
+        ([[0.3, 0], [0.1, 2.5]], ["l2", "tfidf"]),
+        ([[1.5, 0], [1.0, 2.5]], ["tfidf", "l2"]),
+        ([[0.3, 0], [-0.1, 2.5]], ["l2", "none"]),
+        ([[[3, 0], [1, 2]], [[0.5, -0.5], [0.1, 0.2]]], ["tfidf", "l2"]),  # dense blocks are scaled by all of these
+    ],
+)
+def test_weightings_suit_the_features(features, expected):
+    network = fs.Network(features if np.ndim(features) == 2 else [np.array(block) for block in features])
+    other = fs.Network(features if np.ndim(features) == 2 else [np.array(block) for block in features], name="other")
+    assert suitable_weightings([other, network]) == expected
+
+
+def test_weighted_networks_stay_weighted():
+    assert suitable_weightings(fs.Weighting("l1").fit_transform(fs.Network([[3, 0], [1, 2]]))) == [None]
+
+
+def test_one_weighted_network_is_enough_to_leave_all_as_they_are():
+    plain = fs.Network([[3, 0], [1, 2]])
+    assert suitable_weightings([plain, fs.Weighting("l1").fit_transform(plain)]) == [None]
+
+
+def test_a_new_weighting_is_like_the_one_given_and_not_fitted():
+    got = as_weighting(fs.Weighting("l1", min_df=3, max_df=0.5).fit(fs.Network(COUNTS)))
+    assert (got.kind, got.min_df, got.max_df, got.n_features_) == ("l1", 3, 0.5, None)
+    named = as_weighting("binary")
+    assert (named.kind, named.min_df, named.max_df) == ("binary", 1, 1.0)
+    with pytest.raises(TypeError, match="weighting must be None, a kind of weighting or a Weighting; got 3"):
+        as_weighting(3)

@@ -140,8 +140,8 @@ def _canonical_values(matrix: sparse.csr_array, what: str) -> sparse.csr_array:
     if matrix.dtype.kind in "biu":
         is_exact = matrix.nnz == 0 or max(int(matrix.data.max()), -int(matrix.data.min())) <= LARGEST_EXACT_FLOAT32
         matrix.data = matrix.data.astype(np.float32 if is_exact else np.float64)
-    elif matrix.dtype not in (np.float32, np.float64):
-        matrix.data = matrix.data.astype(np.float32 if matrix.dtype.itemsize < 4 else np.float64)
+    elif matrix.dtype not in (np.float32, np.float64):  # longer floats; half floats are float32 already
+        matrix.data = matrix.data.astype(np.float64)
     if not np.isfinite(matrix.data).all():
         row = int(np.searchsorted(matrix.indptr, np.flatnonzero(~np.isfinite(matrix.data))[0], side="right")) - 1
         raise ValueError(f"{what} must be finite, but row {row} holds a NaN or infinite value; remove or replace it.")
