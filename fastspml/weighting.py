@@ -300,7 +300,7 @@ def smallest_value(rows: sparse.csr_array, n_columns: int) -> float:
     if n_columns == rows.shape[1]:
         return float(rows.data.min(initial=1.0))
     pieces = (rows_between(rows, *piece) for piece in row_ranges(rows.indptr))
-    return min((float(piece.data.min(initial=1.0, where=piece.indices < n_columns)) for piece in pieces), default=1.0)
+    return min(float(piece.data.min(initial=1.0, where=piece.indices < n_columns)) for piece in pieces)
 
 
 def _scale_blocks(values: np.ndarray, rows: sparse.csr_array, starts: np.ndarray, power: int) -> np.ndarray:

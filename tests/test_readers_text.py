@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -16,10 +17,10 @@ import pytest
 from scipy import sparse
 
 from fastspml import tokens
-from fastspml.io.readers import debian
+from fastspml.io.readers import debian, edges, lines
 from fastspml.io.readers.counts import read_counts
 from fastspml.io.readers.debian import read_debian
-from fastspml.io.readers.edges import read_edges
+from fastspml.io.readers.edges import csv_records, read_edges
 from fastspml.io.readers.npy import read_array
 from fastspml.io.readers.text import read_text
 from fastspml.tokens import count_words
@@ -156,6 +157,7 @@ def test_documents_in_every_form(tmp_path, form, ending):
         ("links.tsv", "a\tb\nb\tc\n"),
         ("links.txt", "a, b\nb,c\n"),
         ("links", "% comment\na b 0.5\nb   c\n"),
+        ("links", "#comment\n%comment with words\n#\na b\nb c"),
     ],
 )
 def test_edge_lists_in_every_form(tmp_path, name, content):
@@ -288,6 +290,8 @@ def test_a_gz_file_with_broken_contents(tmp_path):
 BAD_LINKS = [
     ("links", "a b\na z\nq z\n", r"2 bad lines: links, line 2: 'z' is not the id of a document of fruit\.csv; .* 'q'"),
     ("links", "a\n", r"links, line 1: two nodes are expected, got 'a'"),
+    ("links", "a b\n z\n", r"links, line 2: two nodes are expected, got 'z'"),
+    ("links", "z a\n", r"links, line 1: 'z' is not the id"),
     ("links.csv", "source,target\na,b\nsource,target\n", r"1 bad line: links\.csv, line 3: 'source' is not the id"),
     ("links.csv", "a,z\n", r"links\.csv, line 1: 'z' is not the id"),
     ("links", b"a b\n\xff b\n", r"links, line 2: is not UTF-8 text"),
@@ -331,6 +335,46 @@ def test_svmlight_counts_from_zero_where_a_zero_stands(tmp_path):
     assert network.n_links == 2
 
 
+def test_svmlight_takes_the_largest_index_and_zeros_before_an_index(tmp_path):
+    attributes = write(tmp_path / "x.svm", "1 2147483647:2 0000000003:5\n")
+    (network,) = read_edges(write(tmp_path / "g", "# no links\n"), attributes)
+    assert network.n_features == 2**31 - 1
+    assert dict(zip(network.features.indices.tolist(), network.features.data.tolist(), strict=True)) == {
+        2: 5,
+        2**31 - 2: 2,
+    }
+
+
+@pytest.mark.parametrize("content", ["1 1:1\n" * 5, "".join(f"n{i} apple:1\n" for i in range(5))])
+def test_progress_of_edges_and_attributes_is_told(tmp_path, monkeypatch, content):
+    monkeypatch.setattr(edges, "LINES_PER_REPORT", 2)
+    told = []
+    names = ("0", "1") if content.startswith("1") else ("n0", "n1")
+    links = write(tmp_path / "g", "".join(f"{names[0]} {names[1]}\n" for _ in range(4)))
+    read_edges(links, write(tmp_path / "x", content), report=lambda *what: told.append(what))
+    features = [("reading features", n, None) for n in (1, 3, 5)]
+    assert told == [*features, ("reading links", 0, None), ("reading links", 2, None)]
+
+
+def test_records_of_a_table_have_the_number_of_their_first_line(tmp_path):
+    path = write(tmp_path / "t.csv", 'a,b\n"c\n\nd",e\n , \n\n"f,""g",h')
+    limit = csv.field_size_limit()
+    problems = lines.Problems()
+    got = list(csv_records(path, ",", problems))
+    assert got == [(1, ["a", "b"]), (2, ["c\n\nd", "e"]), (7, ['f,"g', "h"])]
+    assert problems.n_bad == 0
+    assert csv.field_size_limit() == limit
+
+
+def test_words_may_have_a_thousand_letters_and_occur_no_times(tmp_path):
+    long = "x" * 1000
+    (network,) = read_edges(write(tmp_path / "g", "# none\n"), write(tmp_path / "x", f"a {long}:2 pear:0\n"))
+    assert words(network, "a") == {long: 2}
+    assert network.vocabulary.tolist() == ["pear", long]
+    with pytest.raises(ValueError, match="word:count is expected, got 'x{40}'"):
+        read_edges(tmp_path / "g", write(tmp_path / "x", f"a {long}x:2\n"))
+
+
 def test_word_counts_with_names(tmp_path):
     attributes = write(tmp_path / "x.txt", "# people\nanna chess:2 go:1\nbob std::map:3 chess\ncarl\n")
     (network,) = read_edges(write(tmp_path / "g.xz", "% who knows whom\nanna carl\nbob anna\n"), attributes)
@@ -365,6 +409,8 @@ def test_a_node_may_be_called_like_a_comment(tmp_path):
     attributes = write(tmp_path / "x", "%a apple:1\n%b pear:1\n")
     (network,) = read_edges(write(tmp_path / "g", "% comment\n%a %b\n"), attributes)
     assert links(network) == [("%a", "%b")]
+    with pytest.raises(ValueError, match="g, line 1: '%c' is not a node of x"):
+        read_edges(write(tmp_path / "g", "%a %c\n"), attributes)
 
 
 @pytest.mark.parametrize(
@@ -375,6 +421,8 @@ def test_a_node_may_be_called_like_a_comment(tmp_path):
         ("1 1:2\n1 2\n", "line 2: index:value is expected, got '2'"),
         ("1 1:2\n1 2147483648:1\n", "line 2: index '2147483648' is beyond the largest, 2147483647"),
         ("1 1:2\n1 99999999999:1\n", "line 2: index '99999999999' is beyond the largest, 2147483647"),
+        ("1 1:2\n1 \u0661:1\n", "line 2: index:value is expected, got '\u0661:1'"),
+        ("1 1:2\n1 -1:1\n", "line 2: index:value is expected, got '-1:1'"),
         (b"1 1:2\n\xff\n", "line 2: is not UTF-8 text"),
         ("# only this\n", "x holds no nodes; one per line is expected"),
         ("1\n1\n", "x holds no features; index:value or word:count is expected"),
@@ -784,6 +832,111 @@ def test_lines_that_are_no_headers(tmp_path, name, content, line):
     attributes = write(tmp_path / "x", "a apple:1\nb pear:1\n")
     with pytest.raises(ValueError, match=rf"1 bad line: {name}, line {line}: '(source|target)' is not a node"):
         read_edges(write(tmp_path / name, content), attributes)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 7, 1000])
+def test_lines_are_the_same_in_blocks_of_any_size(tmp_path, monkeypatch, block_bytes):
+    monkeypatch.setattr(lines, "BLOCK_BYTES", block_bytes)
+    path = write(tmp_path / "x", b"one\r\n\ntwo two\n  \n\xff\nlast")
+    problems = lines.Problems()
+    assert list(lines.numbered_lines(path, problems)) == [(1, "one"), (3, "two two"), (6, "last")]
+    assert problems.summary() == "1 bad line: x, line 5: is not UTF-8 text (byte 0)"
+    kept = list(lines.numbered_lines(path, lines.Problems(), keep_empty=True))
+    assert kept == [(1, "one"), (2, ""), (3, "two two"), (4, "  "), (6, "last")]
+
+
+def test_a_file_of_one_empty_line_is_not_empty(tmp_path):
+    assert list(lines.numbered_bytes(write(tmp_path / "x", "\n"))) == [(1, b"")]
+
+
+@pytest.mark.parametrize(
+    ("n_bad", "expected"),
+    [
+        (1, "1 bad line: x, line 0: bad"),
+        (5, "5 bad lines: x, line 0: bad; x, line 1: bad; x, line 2: bad; x, line 3: bad; x, line 4: bad"),
+        (7, "7 bad lines: x, line 0: bad; x, line 1: bad; x, line 2: bad; x, line 3: bad; x, line 4: bad; and 2 more"),
+    ],
+)
+def test_the_first_five_bad_lines_are_shown(n_bad, expected):
+    problems = lines.Problems()
+    for number in range(n_bad):
+        problems.add("folder/x", number, "bad")
+    assert problems.summary() == expected
+    with pytest.raises(ValueError, match=r"; correct the file, or skip bad lines with skip_bad=True \(--skip-bad\)\.$"):
+        problems.check()
+
+
+def test_bad_lines_are_not_to_be_skipped_where_a_reader_cannot():
+    problems = lines.Problems(can_skip=False)
+    problems.finish()
+    problems.add("folder/x", None, "bad")
+    with pytest.raises(ValueError, match=r"^1 bad line: x: bad; correct the file\.$"):
+        problems.finish()
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ([1.0, -3.0, 0.0], np.int64),
+        ([], np.int64),
+        ([2.0**53 - 1], np.int64),
+        ([2.0**53], np.float64),
+        ([-(2.0**53)], np.float64),
+        ([1.0, 0.5], np.float64),
+    ],
+)
+def test_whole_numbers_are_counts(values, dtype):
+    got = lines.as_counts(np.array(values))
+    assert got.dtype == dtype
+    assert got.tolist() == values
+
+
+def test_whole_numbers_stay_what_they_are():
+    assert lines.as_counts(np.array([1, 2], np.int8)).dtype == np.int8
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["a", "b"], ["a", "b"]),
+        (["a", "a", "b", "a"], ["a", "a (2)", "b", "a (3)"]),
+        (["a", "a (2)", "a", "a"], ["a", "a (2)", "a (3)", "a (4)"]),
+        (["a", "a", "a (2)"], ["a", "a (3)", "a (2)"]),
+        (["a (2)", "a (2)", "a", "a"], ["a (2)", "a (2) (2)", "a", "a (3)"]),
+    ],
+)
+def test_names_that_appeared_before_get_a_number(names, expected):
+    assert lines.distinct_names(names) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("x" * 40, repr("x" * 40)), ("x" * 41, repr("x" * 40) + "..."), ("\x1b", r"'\x1b'")]
+)
+def test_long_pieces_of_files_are_cut_in_messages(text, expected):
+    assert lines.shown(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ([], ""),
+        (["a", "b"], "a, b"),
+        (["a", "b", "c", "d"], "a, b and 2 more"),
+        (["x" * 41, "\n"], "x" * 40 + r", '\n'"),
+    ],
+)
+def test_names_are_listed_up_to_a_number(names, expected):
+    assert lines.listed(names, 2) == expected
+
+
+def test_a_list_of_files_has_one_at_least(tmp_path):
+    with pytest.raises(ValueError, match="packages is empty; at least one file is needed"):
+        read_debian([])
+
+
+@pytest.mark.parametrize("name", ["x" * 1000, "a b"])
+def test_names_that_can_be_used(name):
+    lines.check_name(name, "node")
 
 
 def test_of_equal_versions_the_first_counts(tmp_path):
