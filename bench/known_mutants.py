@@ -329,4 +329,18 @@ EQUIVALENT: list[Equivalent] = [
         "return None",
         "Nothing reached the statement, so it was deleted.",
     ),
+    Equivalent(
+        "network.py",
+        'self.__dict__["_frozen"] = True',
+        "True",
+        "False",
+        "Only whether a network has the entry is tested, never its value.",
+    ),
+    Equivalent(
+        "sparse/csr.py",
+        "return max(int(values.max()), -int(values.min())) * n_summed <= np.iinfo(np.int64).max",
+        "max(int(values.max()), -int(values.min())) * n_summed <= np.iinfo(np.int64).max",
+        "(max(int(values.max()), -int(values.min())) * n_summed < np.iinfo(np.int64).max)",
+        "Sums of exactly the largest int64 become the same float64, as integers or as floats.",
+    ),
 ]

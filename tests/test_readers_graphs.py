@@ -49,6 +49,39 @@ def write_matlab(path: Path, compress: bool = False, **variables) -> Path:
     return path
 
 
+def element(kind: int, payload: bytes, order: str = "<") -> bytes:
+    """Return an element of a MATLAB file."""
+    return np.array([kind, len(payload)], f"{order}u4").tobytes() + payload + bytes(-len(payload) % 8)
+
+
+def numbers(kind: int, values, dtype: str) -> bytes:
+    """Return an element of numbers, which may be called of another kind than they are."""
+    return element(kind, np.asarray(values).astype(dtype).tobytes(), dtype[0])
+
+
+def variable(name: str, flags: int, shape: tuple, *parts: bytes, order: str = "<") -> bytes:
+    """Return a variable with any content."""
+    head = numbers(6, [flags, 9], f"{order}u4") + numbers(5, shape, f"{order}i4")
+    return element(14, head + element(1, name.encode(), order) + b"".join(parts), order)
+
+
+def packed(content: bytes, order: str = "<", cut: int = 0) -> bytes:
+    """Return a compressed element, without some bytes at its end."""
+    payload = zlib.compress(content)
+    payload = payload[: len(payload) - cut]
+    return np.array([15, len(payload)], f"{order}u4").tobytes() + payload
+
+
+def matlab_file(path: Path, *elements: bytes, order: str = "<") -> Path:
+    """Write a file of elements with the header of its byte order."""
+    path.write_bytes(b"MATLAB 5.0".ljust(124) + (b"\0\1IM" if order == "<" else b"\1\0MI") + b"".join(elements))
+    return path
+
+
+X_PART = variable("X", 6, X.shape, numbers(9, X.T, "<f8"))
+A_PART = variable("A", 9, A.shape, numbers(2, A.T, "<u1"))
+
+
 def test_matlab_with_weights(tmp_path):
     path = write_matlab(tmp_path / "area.mat", X=X, A=A * 3)
     with pytest.raises(ValueError, match=r"^area\.mat: links of 'area' have weights, such as 3, but every link"):
@@ -95,24 +128,153 @@ def test_matlab_several_files_are_tasks(tmp_path):
 def test_matlab_big_endian_and_logical_bytes_called_doubles(tmp_path):
     """MATLAB writes the entries of a sparse logical matrix as bytes and calls them doubles; SciPy does not."""
 
-    def element(kind: int, payload: bytes) -> bytes:
-        return np.array([kind, len(payload)], ">u4").tobytes() + payload + bytes(-len(payload) % 8)
-
-    def variable(name: str, flags: int, shape: tuple, *parts: bytes) -> bytes:
-        head = element(6, np.array([flags, 9], ">u4").tobytes()) + element(5, np.array(shape, ">i4").tobytes())
-        return element(14, head + element(1, name.encode()) + b"".join(parts))
-
     links = sparse.csc_array(A)
-    positions = [element(5, links.indices.astype(">i4").tobytes()), element(5, links.indptr.astype(">i4").tobytes())]
-    content = b"MATLAB 5.0".ljust(124) + b"\1\0MI"
-    content += variable("X", 6, X.shape, element(9, X.T.astype(">f8").tobytes()))
-    packed = zlib.compress(variable("A", 0x0205, A.shape, *positions, element(9, bytes([1] * links.nnz))))
-    content += np.array([15, len(packed)], ">u4").tobytes() + packed
-    path = tmp_path / "a.mat"
-    path.write_bytes(content)
-    (network,) = read_matlab(path)
+    positions = [numbers(5, links.indices, ">i4"), numbers(5, links.indptr, ">i4")]
+    variables = [
+        variable("X", 6, X.shape, numbers(9, X.T, ">f8"), order=">"),
+        packed(variable("A", 0x0205, A.shape, *positions, element(9, bytes([1] * links.nnz), ">"), order=">"), ">"),
+    ]
+    (network,) = read_matlab(matlab_file(tmp_path / "a.mat", *variables, order=">"))
     assert np.array_equal(network.features.toarray(), X)
     assert np.array_equal(network.adjacency.toarray(), A)
+
+
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"])
+def test_matlab_numbers_of_every_type(tmp_path, dtype, compress):
+    values = np.array([[1, 0, 100], [0, 3, 0], [7, 0, 0]], dtype)
+    (network,) = read_matlab(write_matlab(tmp_path / "a.mat", compress, X=values, A=A))
+    assert network.features.toarray().tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize(
+    ("kind", "encoding"),
+    [(1, "latin-1"), (2, "latin-1"), (4, "utf-16"), (16, "utf-8"), (17, "utf-16"), (18, "utf-32")],
+)
+def test_matlab_characters_of_every_kind(tmp_path, kind, encoding, order):
+    """Three names of two characters, column by column, and the same in cells."""
+    if encoding in ("utf-16", "utf-32"):
+        encoding += "-le" if order == "<" else "-be"
+    numbers_of = [
+        variable("X", 6, X.shape, numbers(9, X.T, f"{order}f8"), order=order),
+        variable("A", 9, A.shape, numbers(2, A.T, f"{order}u1"), order=order),
+    ]
+    rows = variable("names", 4, (3, 2), element(kind, "peré s".encode(encoding), order), order=order)
+    (network,) = read_matlab(matlab_file(tmp_path / "a.mat", *numbers_of, rows, order=order))
+    assert network.nodes.tolist() == ["pé", "e", "rs"]
+    inside = [
+        variable("", 4, (1, 2), element(kind, text.encode(encoding), order), order=order) for text in ("pé", "e", "rs")
+    ]
+    listed = variable("names", 1, (3, 1), *inside, order=order)
+    (network,) = read_matlab(matlab_file(tmp_path / "a.mat", *numbers_of, listed, order=order))
+    assert network.nodes.tolist() == ["pé", "e", "rs"]
+
+
+@pytest.mark.parametrize("names", [["four", "five5", "s"], ["", "p", "q"]])
+@pytest.mark.parametrize("compress", [False, True])
+def test_matlab_names_of_any_length(tmp_path, names, compress):
+    path = write_matlab(tmp_path / "a.mat", compress, X=X, A=A, names=cells(names))
+    assert read_matlab(path)[0].nodes.tolist() == names
+
+
+def test_matlab_two_names_in_a_character_matrix(tmp_path):
+    path = write_matlab(tmp_path / "a.mat", X=X[:2], A=A[:2, :2], names=np.array(["one", "three"]))
+    assert read_matlab(path)[0].nodes.tolist() == ["one", "three"]
+
+
+def test_matlab_an_empty_cell_is_an_empty_name(tmp_path):
+    inside = [variable("", 4, (1, 1), element(16, b"p")), element(14, b""), variable("", 4, (1, 1), element(16, b"q"))]
+    path = matlab_file(tmp_path / "a.mat", X_PART, A_PART, variable("names", 1, (3, 1), *inside))
+    assert read_matlab(path)[0].nodes.tolist() == ["p", "", "q"]
+
+
+@pytest.mark.parametrize("kind", [16, 17])
+def test_matlab_functions_are_passed_over(tmp_path, kind):
+    """They have other parts than variables of numbers, and no name."""
+    function = element(14, numbers(6, [kind, 0], "<u4") + element(1, b"X"))
+    (network,) = read_matlab(matlab_file(tmp_path / "a.mat", function, X_PART, A_PART, function))
+    assert network.features.toarray().tolist() == X.tolist()
+
+
+def test_matlab_without_features(tmp_path):
+    (network,) = read_matlab(write_matlab(tmp_path / "a.mat", A=A, X=np.zeros((3, 0))))
+    assert (network.n_nodes, network.n_features, network.n_links) == (3, 0, 3)
+
+
+def test_matlab_a_full_matrix_counts_as_the_numbers_it_holds(tmp_path):
+    """Its 720 kB are 90,000 numbers, which any file may hold, however small it is."""
+    path = write_matlab(tmp_path / "a.mat", compress=True, X=np.ones((300, 300)), A=np.zeros((300, 300), bool))
+    assert path.stat().st_size < 10_000
+    assert read_matlab(path)[0].features.nnz == 90_000
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(2, "<u1"), (3, "<i2"), (5, "<i4"), (7, "<f4"), (9, "<f8")])
+def test_matlab_sparse_numbers_may_be_stored_in_a_smaller_type(tmp_path, kind, dtype):
+    features = sparse.csc_array(X)
+    parts = numbers(5, features.indices, "<i4"), numbers(5, features.indptr, "<i4"), numbers(kind, features.data, dtype)
+    path = matlab_file(tmp_path / "a.mat", variable("X", 5, X.shape, *parts), A_PART)
+    assert read_matlab(path)[0].features.toarray().tolist() == X.tolist()
+
+
+def test_matlab_compressed_variables_may_be_padded(tmp_path):
+    path = matlab_file(tmp_path / "a.mat", packed(X_PART + bytes(8)), packed(A_PART))
+    assert read_matlab(path)[0].features.toarray().tolist() == X.tolist()
+
+
+ROWS, STARTS = numbers(5, [0, 1], "<i4"), numbers(5, [0, 1, 2, 2], "<i4")  # of a sparse matrix with three columns
+
+
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        (np.array([9 | 5 << 16, 0], "<u4").tobytes(), "an element has an impossible size"),
+        (element(14, X_PART[8:])[:-8], "it ends inside an element"),
+        (bytes(4), "it ends inside an element"),
+        (element(9, bytes(8)), "it has an element of kind 9 where a variable should be"),
+        (packed(b"abc"), "it ends inside a compressed element"),
+        (packed(X_PART, cut=4), "it ends inside a compressed element"),
+        (packed(X_PART[:-8]), "it ends inside a compressed element"),
+        (element(14, numbers(6, [6], "<u4")), "a variable has no flags"),
+        (element(14, numbers(9, [6.0, 0.0], "<f8")), "a variable has no flags"),
+        (element(14, numbers(6, [6, 0], "<u4") + numbers(5, [1, 1], "<i4")), "a variable has no dimensions or no name"),
+        (variable("X", 6, (-3, -4), numbers(9, X, "<f8")), "a variable has a negative dimension"),
+        (variable("X", 6, (3, 4)), "X lacks its numbers"),
+        (variable("X", 6, (3, 3), numbers(9, X, "<f8")), r"X has 12 numbers, but its dimensions are \(3, 3\)"),
+        (variable("X", 6, (3, 4), element(9, bytes(12))), "an element of numbers ends inside a number"),
+        (variable("X", 6, (3, 4), element(8, bytes(96))), "an element of kind 8 is found where numbers should be"),
+        (variable("X", 5, (3, 3), ROWS, STARTS), "sparse X lacks a part"),
+        (variable("X", 5, (3, 3, 1), ROWS, STARTS, numbers(9, [1, 1], "<f8")), "sparse X lacks a part"),
+        (variable("X", 5, (3, 3), numbers(9, [0, 1], "<f8"), STARTS, numbers(9, [1, 1], "<f8")), "sparse X has positions"),
+        (variable("X", 5, (3, 3), ROWS, numbers(9, [0, 1, 2, 2], "<f8"), numbers(9, [1, 1], "<f8")), "sparse X has positions"),
+        (variable("X", 5, (1, 3), ROWS, STARTS, numbers(9, [1, 1], "<f8")), "indices of X' run from 0 to 1, but must be from 0 to 0"),
+        (variable("names", 4, (3, 2)), "a string lacks its characters"),
+        (variable("names", 4, (3, 2, 1), element(16, b"abcdef")), "a string lacks its characters"),
+        (variable("names", 4, (3, 2), element(9, bytes(8))), "a string has characters of kind 9"),
+        (variable("names", 4, (3, 2), element(16, b"abcde")), r"strings of dimensions \(3, 2\) have 5 characters"),
+        (variable("names", 1, (2, 1), element(14, b"")), r"names has 1 cells, but its dimensions are \(2, 1\)"),
+    ],
+)  # fmt: skip
+def test_matlab_parts_that_do_not_fit_together(tmp_path, part, sentence):
+    path = matlab_file(tmp_path / "a.mat", A_PART, part)
+    with pytest.raises(
+        ValueError, match=rf"^a\.mat is damaged or cut short \(.*{sentence}.*\); fetch or write it again"
+    ):
+        read_matlab(path)
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        [variable("", 4, (3, 1), element(16, b"pqr"))],  # three names in one cell
+        [variable("", 6, (1, 1), numbers(9, [1.0], "<f8"))] * 3,
+        [element(9, bytes(8))] * 3,
+    ],
+)
+def test_matlab_cells_that_hold_no_single_names(tmp_path, inside):
+    path = matlab_file(tmp_path / "a.mat", X_PART, A_PART, variable("names", 1, (len(inside), 1), *inside))
+    with pytest.raises(ValueError, match=r"^a\.mat: names must be a cell array of strings or a character matrix"):
+        read_matlab(path)
 
 
 @pytest.mark.parametrize("compress", [False, True])
@@ -598,8 +760,26 @@ def test_npz_by_label(tmp_path):
     assert [task.name for task in numbered] == ["0", "1"]
     named = read_npz(write_npz(tmp_path, label=np.array(["b", "b", "a", "a", "c"])), tasks="label")
     assert [task.name for task in named] == ["a", "b"]
-    beyond = read_npz(write_npz(tmp_path, label=np.array([-1, -1, 7, 7, 0])), tasks="label")
-    assert [task.name for task in beyond] == ["-1", "7"]
+    beyond = read_npz(write_npz(tmp_path, label=np.array([-1, -1, 3, 3, 0])), tasks="label")
+    assert [task.name for task in beyond] == ["-1", "3"]
+
+
+@pytest.mark.parametrize("name", ["data", "format", "adj_indices"])
+def test_npz_arrays_of_other_layouts_are_ignored(tmp_path, name):
+    (network,) = read_npz(write_npz(tmp_path, **{name: np.array("csr")}))
+    assert network.n_links == 5
+
+
+@pytest.mark.parametrize("form", [b"csr", "csr"])
+def test_npz_of_scipy_names_its_format_in_bytes_or_text(tmp_path, form):
+    parts = {part: getattr(FEATURES, part) for part in ("data", "indices", "indptr", "shape")}
+    sparse.save_npz(tmp_path / "links.npz", LINKS)
+    np.savez(tmp_path / "words.npz", format=np.array(form), **parts)
+    (network,) = read_npz(tmp_path / "words.npz", links=tmp_path / "links.npz")
+    assert network.features.toarray().tolist() == FEATURES.toarray().tolist()
+    np.savez(tmp_path / "words.npz", format=np.array([form]), **parts)
+    with pytest.raises(ValueError, match=r"^words\.npz: the matrix is in format ''; csr, csc, coo can be read"):
+        read_npz(tmp_path / "words.npz", links=tmp_path / "links.npz")
 
 
 def test_npz_by_relation(tmp_path):
@@ -633,6 +813,11 @@ def test_npz_by_relation(tmp_path):
             {"src": -np.arange(5)},
             "relation",
             "net.npz: src and dst name nodes from -4 to 3, but there are 5 nodes only.",
+        ),
+        (
+            {"src": np.array([5, 1, 2, 3, 4])},
+            "relation",
+            "net.npz: src and dst name nodes from 0 to 5, but there are 5 nodes only.",
         ),
         (
             {"dst": np.eye(5, dtype=int)},
@@ -708,7 +893,7 @@ def test_npz_other_files(tmp_path):
         read_npz(tmp_path / "missing.npz")
 
 
-FEATURES = sparse.csr_array(np.array([[1, 0, 2], [0, 0, 0], [0, 3, 0]]))
+FEATURES = sparse.csr_array(np.array([[1, 0, 2, 0], [0, 0, 0, 4], [0, 3, 0, 0]]))
 LINKS = sparse.csr_array(np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]]))
 
 
@@ -736,7 +921,7 @@ def test_npz_of_scipy_matrices_and_stored_zeros(tmp_path):
     ("features", "links", "sentence"),
     [
         (FEATURES, None, "words.npz: it holds one matrix of SciPy, taken as features; name the file of the links"),
-        (FEATURES, FEATURES[:2], "links.npz: links must be a square matrix, nodes x nodes; it is 2 x 3."),
+        (FEATURES, FEATURES[:2], "links.npz: links must be a square matrix, nodes x nodes; it is 2 x 4."),
         (FEATURES, sparse.dia_array(LINKS), "links.npz: the matrix is in format 'dia'; csr, csc, coo can be read"),
         (
             FEATURES,
@@ -799,17 +984,17 @@ def prefixed(**changes):
 
 
 def test_npz_of_graph2gauss(tmp_path):
-    np.savez(tmp_path / "cora.npz", **prefixed(attr_names=np.array(["red", "green", "blue"])))
+    np.savez(tmp_path / "cora.npz", **prefixed(attr_names=np.array(["red", "green", "blue", "grey"])))
     (network,) = read_npz(tmp_path / "cora.npz")
     assert network.features.toarray().tolist() == FEATURES.toarray().tolist()
     assert network.adjacency.toarray().astype(int).tolist() == LINKS.toarray().tolist()
-    assert network.vocabulary.tolist() == ["red", "green", "blue"]
+    assert network.vocabulary.tolist() == ["red", "green", "blue", "grey"]
     (task,) = read_npz(tmp_path / "cora.npz", tasks="label")
     assert (task.name, task.n_nodes) == ("ai", 2)
 
 
 def test_npz_of_graph2gauss_that_cannot_be_used(tmp_path):
-    np.savez(tmp_path / "cora.npz", **prefixed(attr_indices=np.array([0, 2, 9])))
+    np.savez(tmp_path / "cora.npz", **prefixed(attr_indices=np.array([0, 2, 3, 9])))
     with pytest.raises(ValueError, match="indices of a matrix run from 0 to 9"):
         read_npz(tmp_path / "cora.npz")
 
