@@ -562,6 +562,65 @@ def test_hubs_are_dropped_and_then_those_they_leave_alone(index):
     assert links(network) == [("shapes", "rules")]
 
 
+def test_packages_with_one_link_each_are_no_hubs(index):
+    (network,) = read(index, sections="games", max_degree=1)
+    assert links(network) == [("shapes", "rules")]
+
+
+def test_tasks_without_packages_are_left_out_and_those_without_links_only_if_wanted(tmp_path):
+    index = write(tmp_path / "Packages", INDEX + stanza("alone", "pictures of nothing", Section="misc"))
+    assert [network.name for network in read(index, min_links=0)] == ["games", "graphics"]
+    networks = read(index, min_links=0, keep_unlinked=True)
+    assert [(network.name, network.n_links) for network in networks] == [("games", 1), ("graphics", 6), ("misc", 0)]
+
+
+def test_a_package_without_a_section_is_in_an_unknown_one(tmp_path):
+    index = write(tmp_path / "Packages", stanza("left", "cat") + stanza("right", "dog", Depends="left"))
+    (network,) = read(index)
+    assert (network.name, network.nodes.tolist()) == ("unknown", ["left", "right"])
+
+
+def test_the_words_of_a_name_are_left_out_with_and_without_lib_and_digits(tmp_path):
+    content = stanza("libviewer2", "libviewer2 viewer2 libviewer viewer picture", Depends="hub") + stanza(
+        "hub", "wheel"
+    )
+    (network,) = read(write(tmp_path / "Packages", content))
+    assert words(network, "libviewer2") == {"picture": 1}
+
+
+def test_one_network_of_all_packages_is_called_debian(index):
+    assert [network.name for network in read(index, tasks=None)] == ["debian"]
+
+
+def test_a_translation_without_an_english_text_leaves_the_description(tmp_path, index):
+    content = translated("libpng", "zebras") + "Package: libjpeg\nDescription-md5: libjpeg1.0\n"
+    (network,) = read(index, translation=write(tmp_path / "t", content), tasks=None)
+    assert words(network, "libpng") == {"zebras": 1}
+    assert words(network, "libjpeg") == {"pictures": 1, "files": 1, "small": 1}
+
+
+def test_a_damaged_stanza_of_a_translation_is_one_bad_line(tmp_path, index):
+    translation = write(tmp_path / "t", translated("libpng", "zebras") + "broken\n")
+    with pytest.warns(UserWarning, match=r"skipped 1 bad line: t, line 5: `Field: value` is expected, got 'broken'"):
+        read(index, translation=translation, skip_bad=True)
+
+
+def test_fields_of_a_thousand_characters_are_read(tmp_path):
+    content = stanza("a" * 1000, "cat", version="1" * 1000, Section="s" * 1000)
+    content += stanza("right", "dog", Section="s" * 1000, Depends="a" * 1000)
+    (network,) = read(write(tmp_path / "Packages", content))
+    assert (network.name, network.nodes.tolist()) == ("s" * 1000, ["a" * 1000, "right"])
+
+
+@pytest.mark.parametrize(("n_sections", "expected"), [(100, "s098, s099"), (102, "s098, s099 and 2 more")])
+def test_a_hundred_sections_are_shown(tmp_path, n_sections, expected):
+    path = write(tmp_path / "p", "".join(stanza(f"p{i}", Section=f"s{i:03}") for i in range(n_sections)))
+    with pytest.raises(
+        ValueError, match=rf"no package is in section 'games'; the sections are s000, .*, {expected}\.$"
+    ):
+        read(path, sections=["games"])
+
+
 def test_kinds_are_tasks_over_the_same_nodes(index):
     depends, recommends, suggests = read(index, tasks="kind", across_sources=False)
     assert [network.name for network in (depends, recommends, suggests)] == ["Depends", "Recommends", "Suggests"]
@@ -639,6 +698,11 @@ BAD_INDICES = [
     ("Package: aa\nVersion: 1\nDepends: bb (>= 1\n", r"line 3: Depends of aa names no package: 'bb \(>= 1'"),
     ("Package: aa\nDepends: bb | , cc\n", r"line 2: Depends of aa names no package: 'bb \|'"),
     ("Package: aa\nDepends: bb cc\n", "line 2: Depends of aa names no package: 'bb cc'"),
+    ("Package: aa\nDepends: " + "b" * 30 + " " + "c" * 30, "line 2: Depends of aa names no package: 'b{30} c{9}'"),
+    ("Package: " + "a b" * 30, "line 1: a stanza with the name of a package is expected, got '.{40}'"),
+    ("Package: aa\n: bb\n", "line 2: `Field: value` is expected, got ': bb'"),
+    ("Package: aa\nMy field: bb\n", "line 2: `Field: value` is expected, got 'My field: bb'"),
+    ("x" * 50, "line 1: `Field: value` is expected, got 'x{40}'"),
     (b"Package: aa\nDescription: \xff\n", "line 2: the field Description is not UTF-8 text"),
     (b"\xff\xfe\x00\n", "Packages, line 1: `Field: value` is expected"),
     ("", "Packages is empty"),
