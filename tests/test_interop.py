@@ -58,6 +58,46 @@ def test_numeric_attributes_of_an_undirected_graph():
         fs.Network.from_networkx(vectors, "x")
 
 
+def test_a_network_without_names_has_numbers_in_networkx():
+    graph = fs.Network([[0, 2], [1, 0]], [[0, 1], [0, 0]]).to_networkx()
+    assert dict(graph.nodes(data="words")) == {0: {"1": 2.0}, 1: {"0": 1.0}}
+    assert list(graph.edges) == [(0, 1)]
+    assert graph.name == "network"
+    named_otherwise = fs.Network([[3]]).to_networkx("counts")
+    assert dict(named_otherwise.nodes(data="counts")) == {0: {"0": 3.0}}
+
+
+def test_nodes_of_a_graph_that_are_not_all_numbers_become_text():
+    graph = networkx.DiGraph([(1, "b"), ("b", (2, 3))])
+    got = fs.Network.from_networkx(graph, features=np.eye(3))
+    assert got.nodes.tolist() == ["1", "b", "(2, 3)"]
+    assert np.argwhere(got.adjacency.toarray()).tolist() == [[0, 1], [1, 2]]
+    assert got.name == "network"
+
+
+@pytest.mark.parametrize("features", [np.ones((1, 2)), ["x", "y"], 3.0], ids=["matrix", "strings", "number"])
+def test_a_vector_of_features_in_a_graph_holds_numbers(features):
+    graph = networkx.Graph()
+    graph.add_node("a", x=features)
+    with pytest.raises(TypeError, match="attribute 'x' of node 'a' must map feature names to numbers or be a vector"):
+        fs.Network.from_networkx(graph, "x")
+
+
+def test_an_attribute_that_no_node_has_is_named_in_a_warning():
+    with pytest.warns(UserWarning, match="no node of the graph has a attribute 'age' with features"):
+        assert fs.Network.from_networkx(networkx.Graph([(0, 1)]), "age").n_features == 0
+
+
+def test_anndata_without_links_is_a_network_without_links():
+    data = anndata.AnnData(np.eye(3, dtype=np.float32))
+    got = fs.Network.from_anndata(data)
+    assert (got.n_links, got.name) == (0, "network")
+    data.uns["name"] = "cells"
+    assert fs.Network.from_anndata(data).name == "cells"
+    data.uns["name"] = 3
+    assert fs.Network.from_anndata(data).name == "network"
+
+
 def test_there_and_back_through_anndata(named):
     data = named.to_anndata()
     assert isinstance(data, anndata.AnnData)
@@ -100,6 +140,13 @@ def test_from_pytorch_geometric():
         fs.Network.from_pyg(Data(Tensor([[1.0]]), Tensor([[0], [5]])))
     with pytest.raises(ValueError, match=r"edge_index must have shape \(2, m\)"):
         fs.Network.from_pyg(Data(Tensor([[1.0]]), Tensor([[0, 5]])))
+    for edge_index in ([[0], [1]], [[-1], [0]]):
+        with pytest.raises(ValueError, match="edge_index names nodes up to .*, but x has 1 rows"):
+            fs.Network.from_pyg(Data(Tensor([[1.0]]), Tensor(edge_index)))
+    for edge_index in (np.zeros((2, 1, 1), int), [0, 0]):
+        with pytest.raises(ValueError, match=r"edge_index must have shape \(2, m\)"):
+            fs.Network.from_pyg(Data(Tensor([[1.0]]), Tensor(edge_index)))
+    assert fs.Network.from_pyg(Data(Tensor([[1.0]]), Tensor(np.zeros((2, 0), int)))).n_links == 0
     for x, edge_index in ((None, None), (Tensor([[1.0]]), None), (None, Tensor([[0], [0]]))):
         with pytest.raises(TypeError, match="needs attributes x and edge_index"):
             fs.Network.from_pyg(Data(x, edge_index))
@@ -251,6 +298,47 @@ def test_tasks_of_a_column_are_a_list():
         a, b = fs.Network.from_frames(pandas.DataFrame(PAPERS), cites, task="area")
     assert [(net.name, net.nodes.tolist(), net.n_links) for net in (a, b)] == [("a", ["p1", "p2"], 2), ("b", ["p3"], 0)]
     assert a.vocabulary.tolist() == b.vocabulary.tolist() == ["year"]
+
+
+def test_a_task_may_be_a_number_and_is_no_feature():
+    papers = pandas.DataFrame({"id": ["p1", "p2", "p3"], "year": [1, 2, 3], "area": [7, 8, 7]})
+    cites = pandas.DataFrame({"source": ["p1"], "target": ["p3"]})
+    first, second = fs.networks_from_frames(papers, cites, task="area")
+    assert (first.name, first.nodes.tolist(), first.n_links) == ("7", ["p1", "p3"], 1)
+    assert (second.name, second.nodes.tolist(), second.n_links) == ("8", ["p2"], 0)
+    assert first.vocabulary.tolist() == ["year"]
+
+
+def test_common_rare_and_frequent_words_are_left_out_by_default():
+    texts = ["the cat sat", "the cat ran", "a dog sat", "a dog ran", "of course"]
+    papers = pandas.DataFrame({"id": list("abcde"), "text": texts})
+    edges = pandas.DataFrame({"source": ["a"], "target": ["b"]})
+    got = fs.Network.from_frames(papers, edges, text="text")
+    assert got.vocabulary.tolist() == ["cat", "dog", "ran", "sat"]
+    assert got.tokenizer == fs.Tokenizer(stop_words=True, min_df=2, max_df=0.5)
+    got = fs.Network.from_frames(papers, edges, text="text", stop_words=False)
+    assert "the" in got.vocabulary.tolist()
+
+
+@pytest.mark.parametrize(
+    ("edges", "options", "expected"),
+    [
+        ({"weightless": ["x"], "target": ["p1"], "source": ["p2"]}, {}, [1, 0]),
+        ({"source": ["p1"], "b": ["p2"]}, {}, [0, 1]),  # without a target, the first two columns
+        ({"a": ["p1"], "target": ["p2"], "source": ["p3"]}, {"source": "a"}, [0, 1]),
+        ({"a": ["p1"], "b": ["p2"], "c": ["p3"]}, {"source": "c", "target": "a"}, [2, 0]),
+        ({"a": ["p1"], "b": ["p2"], "c": ["p3"]}, {"target": "c"}, [0, 2]),
+    ],
+)
+def test_columns_of_edges_are_found_by_name_or_by_place(edges, options, expected):
+    got = fs.Network.from_frames(pandas.DataFrame(PAPERS), pandas.DataFrame(edges), **options)
+    assert np.argwhere(got.adjacency.toarray()).tolist() == [expected]
+
+
+def test_two_columns_of_one_name_are_refused():
+    papers = pandas.DataFrame([["p1", 1, 2], ["p2", 3, 4]], columns=["id", "x", "x"])
+    with pytest.raises(ValueError, match="nodes has 2 columns called 'x'; its columns are id, x, x"):
+        fs.networks_from_frames(papers, pandas.DataFrame({"source": ["p1"], "target": ["p2"]}), features=["x"])
 
 
 def test_columns_of_frames_may_have_numbers_for_names():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
+import pandas
 import pytest
 
-from fastspml.labels import are_strings, frame_labels
+from fastspml.labels import are_strings, check_labels, find_labels, frame_labels, is_frame
 
 
 @pytest.mark.parametrize(
@@ -29,3 +32,66 @@ def test_labels_that_count_from_0_are_no_names():
 @pytest.mark.parametrize("labels", [[1, 2, 3], [2, 0, 1], [0.0, 1.0, 2.0], ["0", "1", "2"]])
 def test_other_labels_are_names(labels):
     assert frame_labels(np.array(labels)).tolist() == labels
+
+
+def test_an_axis_that_is_missing_has_no_labels():
+    assert frame_labels(None) is None
+
+
+def test_labels_of_a_frame_are_its_index_or_a_list():
+    assert frame_labels(pandas.Index(["a", "b"])).tolist() == ["a", "b"]
+    assert frame_labels(["a", "b"]).tolist() == ["a", "b"]
+    assert frame_labels(pandas.RangeIndex(3)) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["b", "a"], ["b", "a"]),
+        (np.array(["b", "a"], dtype=object), ["b", "a"]),
+        (np.array(["b", "a"], dtype=np.dtypes.StringDType()), ["b", "a"]),
+        ([7, -3], [7, -3]),
+        (np.array([7, 3], dtype=np.uint8), [7, 3]),
+    ],
+)
+def test_labels_are_strings_or_whole_numbers(labels, expected):
+    assert check_labels(labels, 2, "nodes", "node").tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "error", "sentence"),
+    [
+        ([["a", "b"]], ValueError, r"nodes has shape \(1, 2\), but there are 2 nodes; one name each is needed"),
+        (["a"], ValueError, r"nodes has shape \(1,\), but there are 2 nodes"),
+        ([1, 1], ValueError, "nodes must be distinct; 1 occurs 2 times"),
+        (
+            np.array(["a\0", "b"], dtype=np.dtypes.StringDType()),
+            ValueError,
+            "nodes must not contain NUL characters, got",
+        ),
+        (np.array(["a", b"b"], dtype=object), TypeError, "nodes must be all strings or all whole numbers"),
+        ([True, False], TypeError, "nodes must be strings or whole numbers, got bool"),
+    ],
+)
+def test_other_labels_are_refused(labels, error, sentence):
+    with pytest.raises(error, match=sentence):
+        check_labels(labels, 2, "nodes", "node")
+
+
+def test_labels_are_found_in_the_order_given():
+    assert find_labels({"a": 0, "b": 7}, np.array(["b", "a", "b"]), "no").tolist() == [7, 0, 7]
+    assert find_labels({}, np.array([], dtype=str), "no").tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"), [(["a", "x"], r"^no 'x'\.$"), (["x", "a", "y", "z"], r"^no 'x' \(and 2 more\)\.$")]
+)
+def test_labels_that_are_not_found_are_counted(names, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        find_labels({"a": 0}, np.array(names), "no")
+
+
+def test_a_frame_has_columns_and_gives_an_array():
+    assert is_frame(pandas.DataFrame())
+    assert not is_frame(SimpleNamespace(columns=[]))
+    assert not is_frame(pandas.Series([1]))

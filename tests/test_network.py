@@ -401,6 +401,18 @@ def test_an_adjacency_frame_names_the_nodes():
     assert fs.Network(X, LINKS).nodes.tolist() == ["apt", "bash", "curl"]
 
 
+@pytest.mark.parametrize("columns", [range(3), ["apt", "curl", "bash"]])
+def test_index_and_columns_of_an_adjacency_name_the_same_nodes(columns):
+    with pytest.raises(ValueError, match="index and columns of adjacency differ; both must name the same nodes"):
+        fs.Network(X, pandas.DataFrame(A, index=FRAME.index, columns=columns))
+
+
+def test_an_adjacency_frame_may_name_the_nodes_again_or_not_at_all():
+    for links in (LINKS, pandas.DataFrame(A)):
+        got = fs.Network(FRAME, links)
+        assert (got.nodes.tolist(), got.n_links) == (["apt", "bash", "curl"], 3)
+
+
 def test_edges_may_be_a_frame():
     edges = pandas.DataFrame({"from": ["apt"], "to": ["curl"]})
     assert fs.Network.from_edges(FRAME, edges).n_links == 2
@@ -431,8 +443,9 @@ def test_stored_zeros_are_no_weights():
     assert fs.Network(X, links).n_links == 2
 
 
-def test_entries_beyond_the_last_row_are_no_weights():
-    links = sparse.csr_array(A)
+@pytest.mark.parametrize("form", [sparse.csr_array, sparse.csc_array])
+def test_entries_beyond_the_last_row_are_no_weights(form):
+    links = form(A)
     links.data, links.indices = np.append(links.data, -7), np.append(links.indices, 0)
     assert fs.Network(X, links).n_links == 3
 

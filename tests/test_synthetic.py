@@ -34,6 +34,50 @@ def test_the_same_seed_gives_the_same_bits_everywhere():
     assert digest.hexdigest() == "2cad1c94d0aeb5decb24ab263ce750d6d4a6dfbd792befc8ad8581d96e2d8e11"
 
 
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ({}, "ad2d70a591a6ee32"),
+        ({"n_nodes": 30, "n_features": 8, "words_per_node": 4, "links_per_node": 2}, "36905c936b4d298a"),
+        ({"n_tasks": 2, "n_nodes": 50, "n_features": 1000, "words_per_node": 100, "links_per_node": 3, "seed": 2**64 - 1}, "277a7195bee34ee9"),
+        ({"n_tasks": 1, "n_nodes": 9, "n_features": 3, "words_per_node": 1, "links_per_node": 5, "seed": 1}, "fb0b57f36b8b225d"),
+        ({"n_tasks": 4, "n_nodes": 20, "n_features": 60, "words_per_node": 0, "links_per_node": 2}, "ea1b9c5cce9ba7cf"),
+        ({"n_tasks": 1, "n_nodes": 20, "n_features": 60, "words_per_node": 9, "links_per_node": 0}, "62bb94d4aff26f44"),
+    ],
+    ids=["defaults", "few features", "many words", "three features", "no words", "no links"],
+)  # fmt: skip
+def test_networks_of_any_size_and_their_weights_keep_their_bits(sizes, expected):
+    networks, weights = fs.synthetic_networks(**sizes, return_weights=True)
+    digest = hashlib.sha256(weights.tobytes())
+    for network in networks:
+        for matrix, parts in (
+            (network.features, ("indptr", "indices", "data")),
+            (network.adjacency, ("indptr", "indices")),
+        ):
+            for part in parts:
+                digest.update(getattr(matrix, part).tobytes())
+        assert network.nodes.tolist() == list(range(network.n_nodes))
+        assert not network.has_node_names
+    assert digest.hexdigest()[:16] == expected
+
+
+def test_a_fifth_of_the_words_of_a_node_is_of_a_topic_that_causes_links():
+    """Another fifth is of a topic that does not, and words of topics are every fifth of the rarer ones."""
+    networks, weights = fs.synthetic_networks(
+        n_tasks=2, n_nodes=300, n_features=1000, words_per_node=50, return_weights=True
+    )
+    for network, weight in zip(networks, weights, strict=True):
+        words = np.flatnonzero(weight)
+        assert set(words % 5) == {0}
+        assert words.min() >= 100
+        assert (weight[words] >= 0.5).all()
+        assert (weight[words] < 1.5).all()
+        n_relevant = (network.features[:, words] > 0).sum(axis=1)
+        assert 8 < n_relevant.mean() < 14
+    assert (weights[0] != weights[1]).any()
+    assert ((weights[0] > 0) & (weights[1] > 0)).any()
+
+
 def test_learning_finds_the_planted_words():
     networks, weights = fs.synthetic_networks(
         n_tasks=2, n_nodes=400, n_features=300, words_per_node=30, links_per_node=6, return_weights=True
@@ -51,6 +95,11 @@ def test_learning_finds_the_planted_words():
         ({"links_per_node": -1}, "links_per_node must be an integer from 0, got -1"),
         ({"links_per_node": 1.5}, "links_per_node must be an integer from 0, got 1.5"),
         ({"words_per_node": "a"}, "words_per_node must be from 0 to half of n_features, 1500; got 'a'"),
+        ({"n_tasks": 0}, "n_tasks must be a positive integer, got 0"),
+        ({"n_features": 0}, "n_features must be a positive integer, got 0"),
+        ({"words_per_node": -1}, "words_per_node must be from 0 to half of n_features, 1500; got -1"),
+        ({"words_per_node": 1501}, "words_per_node must be from 0 to half of n_features, 1500; got 1501"),
+        ({"seed": 2**64}, r"seed must be an integer from 0 to 2\*\*64 - 1, got"),
         ({"seed": -1}, r"seed must be an integer from 0 to 2\*\*64 - 1, got -1"),
     ],
 )
