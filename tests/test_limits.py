@@ -15,7 +15,18 @@ from scipy import sparse
 import fastspml as fs
 from fastspml.io import reading
 from fastspml.io.filters import check_inflation
-from fastspml.io.limits import MAX_UNCHECKED_CHUNK_BYTES, check_n_features
+from fastspml.io.limits import (
+    DENSE_VALUE_BYTES,
+    MAX_UNCHECKED_CHUNK_BYTES,
+    ROW_BYTES,
+    SPARSE_VALUE_BYTES,
+    TEXT_BYTES,
+    check_n_features,
+    conversion_bytes,
+    csr_bytes,
+    text_array_bytes,
+    text_object_bytes,
+)
 from fastspml.metric import FullMetric
 from tests.conftest import make_network
 from tests.hdf5_files import replace, sign
@@ -307,3 +318,27 @@ def test_an_array_may_not_declare_far_more_than_is_stored(tmp_path):
         data[:1000] = 1.0
     with pytest.raises(ValueError, match="X/data of nets.h5 declares 8000000 bytes, but only"):
         fs.read_networks(path, verify=False)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "expected"),
+    [
+        (np.ones((7, 5)), 35 * DENSE_VALUE_BYTES + 7 * ROW_BYTES),
+        (np.ones((0, 5)), 0),
+        (sparse.csr_array(np.eye(7, 5)), 5 * SPARSE_VALUE_BYTES + 12 * ROW_BYTES),
+        (sparse.csc_array((7, 5)), 12 * ROW_BYTES),
+    ],
+)
+def test_memory_for_a_conversion_grows_with_values_and_rows(matrix, expected):
+    """A sparse matrix may be stored by columns."""
+    assert conversion_bytes(matrix) == expected
+
+
+def test_memory_of_a_matrix_is_that_of_its_arrays():
+    matrix = fs.Network(np.eye(7, 5, dtype=np.float32)).features
+    assert csr_bytes(matrix) == 5 * (4 + 4) + 8 * 8
+
+
+def test_memory_of_texts_grows_with_their_number_and_their_characters():
+    assert text_object_bytes(3, 10) == 3 * TEXT_BYTES + 20
+    assert text_array_bytes(3, 10) == 120

@@ -493,6 +493,80 @@ def test_nodes_hidden_by_earlier_tasks_count():
     assert [len(split.test_nodes) for split in fs.split_networks(tasks, 0.3)] == [6, 6]
 
 
+def test_a_task_in_which_enough_nodes_are_hidden_hides_no_others():
+    first = fs.Network(np.eye(20), name="a", nodes=[f"n{i}" for i in range(20)])
+    (split,) = fs.split_networks([first], 0.3, seed=3)
+    hidden = first.nodes[split.test_nodes].tolist()
+    second = fs.Network(np.eye(10), name="b", nodes=[*hidden, "w", "x", "y", "z"])
+    _, later = fs.split_networks([first, second], 0.3, seed=3)
+    assert second.nodes[later.test_nodes].tolist() == hidden
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("anchors", [["n0", "n4"], ("n4", "n0", "elsewhere")])
+def test_anchors_are_never_hidden_and_not_counted(anchors, seed):
+    network = fs.Network(np.eye(11), nodes=[f"n{i}" for i in range(11)])
+    (split,) = fs.split_networks([network], 0.5, seed, anchors=anchors)
+    assert len(split.test_nodes) == 5  # of nine
+    assert not {0, 4} & set(split.test_nodes.tolist())
+    folds = [split.test_nodes.tolist() for (split,) in fold_networks([network], 3, seed, anchors=anchors)]
+    assert sorted(node for nodes in folds for node in nodes) == [1, 2, 3, 5, 6, 7, 8, 9, 10]
+    assert [len(nodes) for nodes in folds] == [3, 3, 3]
+
+
+@pytest.mark.parametrize(("names", "anchor"), [({}, 3), ({"nodes": list("abcde")}, "d")])
+def test_one_anchor_needs_no_list(names, anchor):
+    network = fs.Network(np.eye(5), **names)
+    (split,) = fs.split_networks([network], 3, anchors=anchor)
+    assert 3 in split.train_nodes
+    assert len(split.test_nodes) == 3
+    with pytest.raises(ValueError, match="test_size 4 hides 4 of the 4 nodes of 'network'"):
+        fs.split_networks([network], 4, anchors=anchor)
+
+
+def test_a_task_without_any_anchor_is_refused():
+    tasks = [fs.Network(np.eye(3), name=name, nodes=nodes) for name, nodes in (("a", list("xyz")), ("b", list("pqr")))]
+    for act in (fs.split_networks, fold_networks):
+        with pytest.raises(ValueError, match="'b' has none of the anchors 'x'"):
+            act(tasks, anchors=["x"])
+    many = [f"n{i:02}" for i in range(12)]
+    with pytest.raises(ValueError, match=r"'a' has none of the anchors 'n00', .* 'n09'\.$"):
+        fs.split_networks(tasks, anchors=many)
+
+
+@pytest.mark.parametrize("test_size", [0, 0.0, 1.0, -0.5, 3, "half", None])
+def test_some_nodes_are_hidden_and_some_are_left(test_size):
+    with pytest.raises(ValueError, match="test_size (must be a share|.* hides)"):
+        fs.Network(X).split(test_size)
+
+
+@pytest.mark.parametrize(("test_size", "expected"), [(1, 1), (2, 2), (0.01, 1), (np.float32(0.5), 2)])
+def test_the_size_of_a_split_is_a_number_or_a_share_rounded_up(test_size, expected):
+    assert len(fs.Network(X).split(test_size).test_nodes) == expected
+
+
+@pytest.mark.parametrize("n_folds", [2, 3])
+def test_there_may_be_as_many_folds_as_nodes(n_folds):
+    folds = fs.Network(X).folds(n_folds)
+    assert sorted(len(fold.test_nodes) for fold in folds) == ([1, 2] if n_folds == 2 else [1, 1, 1])
+
+
+def test_the_smallest_task_bounds_the_number_of_folds():
+    tasks = [fs.Network(np.eye(n), name=name) for name, n in (("a", 9), ("b", 3), ("c", 5))]
+    with pytest.raises(ValueError, match="from 2 to the number of nodes, 3 in 'b'; got 4"):
+        fold_networks(tasks, 4)
+    with pytest.raises(ValueError, match="from 2 to the number of nodes, 3 in 'b'; got 5"):
+        fold_networks(tasks)
+
+
+def test_tasks_without_names_share_no_nodes():
+    tasks = [fs.Network(np.eye(8), name=name) for name in "abc"]
+    hidden = {tuple(split.test_nodes.tolist()) for split in fs.split_networks(tasks, 0.5)}
+    assert len(hidden) > 1
+    hidden = {tuple(split.test_nodes.tolist()) for split in fold_networks(tasks, 2)[0]}
+    assert len(hidden) > 1
+
+
 # ---- what is shown --------------------------------------------------------------------------------------------------
 
 

@@ -71,6 +71,30 @@ def test_document_frequencies_cut_rare_and_common_words():
     assert count_words(documents, min_df=2, max_df=1.0)[1].tolist() == ["aa", "bb"]
 
 
+COMMON = ["the cat sat", "the cat ran", "a dog sat", "a dog ran", "of course"]
+
+
+def test_common_rare_and_frequent_words_are_left_out_by_default():
+    counts, vocabulary = count_words([*COMMON, "dog"])
+    assert vocabulary.tolist() == ["cat", "dog", "ran", "sat"]
+    assert counts.sum(axis=0).tolist() == [2, 3, 2, 2]
+    with pytest.raises(ValueError, match="none of the"):
+        count_words(["dog", "dog", "dog sat", "cat"])
+
+
+def test_a_stop_word_is_left_out_of_all_vocabularies_unless_wanted():
+    assert tokens.Tokenizer().leaves_out("the") is True
+    assert tokens.Tokenizer().leaves_out("cat") is False
+    assert tokens.Tokenizer(stop_words=False).leaves_out("the") is False
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", "the 7"]])
+def test_texts_without_known_words_have_no_counts(texts):
+    got = tokens.Tokenizer().count(texts, ["cat"])
+    assert (got.shape, got.nnz, got.dtype) == ((len(texts), 1), 0, np.float32)
+    assert len(got.data) == len(got.indices) == 0
+
+
 def test_stop_words_are_optional():
     assert count_words(["this and that"], stop_words=False, min_df=1, max_df=1.0)[1].tolist() == ["and", "that", "this"]
     with pytest.raises(ValueError, match=r"none of the 3 words of 1 documents is left.*lower min_df or raise max_df\."):
@@ -164,6 +188,14 @@ def test_edge_lists_in_every_form(tmp_path, name, content):
     documents = write(tmp_path / "fruit.csv", table(DOCUMENTS))
     (network,) = read_text(documents, write(tmp_path / name, content), min_df=1, max_df=1.0)
     assert links(network) == [("a", "b"), ("b", "c")]
+
+
+def test_documents_lose_common_rare_and_frequent_words_by_default(tmp_path):
+    documents = write(tmp_path / "d.csv", table([(f"d{i}", text) for i, text in enumerate(COMMON)]))
+    (network,) = read_text(documents, write(tmp_path / "l", "d0 d1\n"))
+    assert network.vocabulary.tolist() == ["cat", "dog", "ran", "sat"]
+    assert links(network) == [("d0", "d1")]
+    assert network.tokenizer == tokens.Tokenizer(stop_words=True, min_df=2, max_df=0.5)
 
 
 def test_links_both_ways(tmp_path):
@@ -1101,7 +1133,7 @@ def test_a_damaged_header_of_vectors_costs_a_sentence(tmp_path):
 def test_settings_of_a_tokenizer_make_an_equal_one():
     expected = tokens.Tokenizer(stop_words=False, min_df=3, max_df=0.25)
     settings = expected.settings()
-    assert settings == {"version": tokens.SETTINGS_VERSION, "stop_words": False, "min_df": 3, "max_df": 0.25}
+    assert settings == {"version": 1, "stop_words": False, "min_df": 3, "max_df": 0.25}
     assert tokens.Tokenizer.from_settings(settings) == expected
 
 
