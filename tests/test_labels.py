@@ -84,7 +84,12 @@ def test_labels_are_found_in_the_order_given():
 
 
 @pytest.mark.parametrize(
-    ("names", "sentence"), [(["a", "x"], r"^no 'x'\.$"), (["x", "a", "y", "z"], r"^no 'x' \(and 2 more\)\.$")]
+    ("names", "sentence"),
+    [
+        (["a", "x"], r"^no 'x'\.$"),
+        (["x", "y"], r"^no 'x' \(and 1 more\)\.$"),
+        (["x", "a", "y", "z"], r"^no 'x' \(and 2 more\)\.$"),
+    ],
 )
 def test_labels_that_are_not_found_are_counted(names, sentence):
     with pytest.raises(ValueError, match=sentence):

@@ -230,6 +230,88 @@ def test_a_missing_name_is_refused(tmp_path):
             fs.read_networks(tmp_path / "a.h5ad")
 
 
+def test_tasks_over_the_same_nodes_are_one_h5ad_file(tmp_path):
+    first = make_plain(nodes=[f"node {i}" for i in range(14)], name="cites")
+    second = first.with_links(first.adjacency.T, "back")
+    network_files.write_h5ad(tmp_path / "a.h5ad", [first, second])
+    back, cites = fs.read_networks(tmp_path / "a.h5ad")
+    assert_same_network(cites, first)
+    assert_same_network(back, second)
+    assert back.features is cites.features
+    with pytest.raises(FileExistsError, match="a.h5ad exists already"):
+        network_files.write_h5ad(tmp_path / "a.h5ad", first)
+    network_files.write_h5ad(tmp_path / "a.h5ad", first, overwrite=True, compress=True)
+    with h5py.File(tmp_path / "a.h5ad") as file:
+        assert (file["X/data"].compression, file["X/data"].shuffle) == ("gzip", True)
+
+
+def test_numbers_are_the_names_of_an_h5ad_file_of_unnamed_nodes_and_features(tmp_path):
+    network_files.write_h5ad(tmp_path / "a.h5ad", fs.Network(np.eye(3, 2)))
+    (got,) = fs.read_networks(tmp_path / "a.h5ad")
+    assert (got.nodes.tolist(), got.vocabulary.tolist()) == (["0", "1", "2"], ["0", "1"])
+
+
+@pytest.mark.parametrize("change", ["features", "nodes"])
+def test_tasks_over_other_nodes_are_no_h5ad_file(tmp_path, change):
+    first, other = fs.Network(np.eye(3), name="a", nodes=list("xyz")), fs.Network(np.eye(3), nodes=list("xyz"))
+    third = first.replace(name="c", **{change: getattr(other, change)})
+    with pytest.raises(ValueError, match="'a' and 'c' are over different nodes; an .h5ad file holds one set of nodes"):
+        network_files.write_h5ad(tmp_path / "a.h5ad", [first, first.replace(name="b"), third])
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("names", [["a", "b", "a"], ["a/b"], [""], ["."], ["x", "/"]])
+def test_names_of_tasks_that_an_h5ad_file_cannot_hold(tmp_path, names):
+    first = fs.Network(np.eye(3))
+    with pytest.raises(ValueError, match="cannot be told apart in an .h5ad file; give them other names"):
+        network_files.write_h5ad(tmp_path / "a.h5ad", [first.replace(name=name) for name in names])
+
+
+def test_networks_are_neither_compressed_nor_mapped_by_default(path):
+    fs.write_networks(path, make_plain())
+    with h5py.File(path) as file:
+        assert file["networks/000/X/data"].compression is None
+    assert not fs.read_networks(path)[0].is_mapped
+    fs.write_networks(path, make_plain(), overwrite=True, compress=True)
+    with h5py.File(path) as file:
+        data = file["networks/000/X/data"]
+        assert (data.compression, data.shuffle) == ("gzip", True)
+
+
+def test_a_mapped_file_is_not_verified_by_default(path):
+    fs.write_networks(path, fs.Network(np.eye(3)))
+    change(path, X__data=[1.0, 2.0, 1.0])
+    assert fs.read_networks(path, mapped=True)[0].features.data.tolist() == [1.0, 2.0, 1.0]
+
+
+def test_files_tell_their_kind_and_their_checksum(tmp_path):
+    fs.write_networks(tmp_path / "n.h5", make_plain())
+    fs.save_model(tmp_path / "m.h5", fs.SPML.paper())
+    write_h5ad(tmp_path / "a.h5ad", make_plain(nodes=[f"node {i}" for i in range(14)]))
+    assert [network_files.file_kind(tmp_path / name) for name in ("n.h5", "m.h5", "a.h5ad")] == [
+        "networks",
+        "model",
+        "networks",
+    ]
+    with h5py.File(tmp_path / "n.h5") as file:
+        stored = file.attrs["checksum"]
+    got = network_files.file_checksum(tmp_path / "n.h5")
+    assert got == (stored.decode() if isinstance(stored, bytes) else stored)
+    assert network_files.file_checksum(tmp_path / "a.h5ad") is None
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.uint64])
+def test_positions_of_an_h5ad_file_may_have_any_type_of_whole_numbers(tmp_path, dtype):
+    expected = make_plain(nodes=[f"node {i}" for i in range(14)])
+    write_h5ad(tmp_path / "a.h5ad", expected)
+    with h5py.File(tmp_path / "a.h5ad", "r+") as file:
+        for place in ("X/indptr", "X/indices", "obsp/cites/indptr"):
+            values = file[place][:]
+            del file[place]
+            file[place] = values.astype(dtype)
+    assert_same_network(fs.read_networks(tmp_path / "a.h5ad")[1], expected.replace(name="cites"))
+
+
 # Positions of a CSR with rows [2 7], [], [1 3 5], in pieces of two entries.
 CANONICAL = [([2, 7, 1, 3, 5], [1.0, 1, 1, 1, 1], True), ([2, 7, 1, 5, 3], [1.0, 1, 1, 1, 1], False)]
 CANONICAL += [([2, 7, 1, 3, 3], [1.0, 1, 1, 1, 1], False), ([7, 2, 1, 3, 5], [1.0, 1, 1, 1, 1], False)]

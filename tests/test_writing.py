@@ -183,6 +183,16 @@ def test_systems_that_cannot_reserve_bytes_write_zeros_instead(path, monkeypatch
         fs.write_networks(path, make_plain(), overwrite=True)
 
 
+def test_bytes_may_be_written_in_parts(path, monkeypatch):
+    network = fs.Network(np.random.default_rng(0).random((400, 400)))  # more than the zeros that are written together
+    fs.write_networks(path, network)
+    expected, pwrite = path.read_bytes(), os.pwrite
+    monkeypatch.delattr(os, "posix_fallocate")
+    monkeypatch.setattr(os, "pwrite", lambda descriptor, raw, start: pwrite(descriptor, raw[:100_001], start))
+    fs.write_networks(path, network, overwrite=True)
+    assert path.read_bytes() == expected
+
+
 @pytest.mark.parametrize("compress", [False, True])
 def test_no_reserved_byte_remains_in_a_file(path, compress):
     network = fs.Network(np.random.default_rng(0).random((99, 99)))
@@ -203,6 +213,32 @@ def test_a_flush_that_folders_do_not_support_is_no_failure(path, monkeypatch):
     monkeypatch.setattr(os, "fsync", fsync)
     fs.write_networks(path, make_network())
     assert path.exists()
+
+
+@pytest.mark.parametrize(("of_folder", "number"), [(True, 5), (False, 22), (False, 5)])
+def test_a_flush_that_fails_otherwise_is_a_failure(path, monkeypatch, of_folder, number):
+    def fsync(descriptor):
+        if os.path.isdir(descriptor) is of_folder:
+            raise OSError(number, "Failed to flush")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(OSError, match="nets.h5 could not be written: .*; correct that and try again"):
+        fs.write_networks(path, make_network())
+
+
+def test_a_hard_link_that_fails_otherwise_is_a_failure(path, monkeypatch):
+    def fail(*_):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "link", fail)
+    with pytest.raises(OSError, match="nets.h5 could not be written: .*Input/output error"):
+        fs.write_networks(path, make_network())
+    assert os.listdir(path.parent) == []
+
+
+def test_a_new_file_may_be_written_with_overwrite(path):
+    fs.write_networks(path, make_network(), overwrite=True)
+    assert os.listdir(path.parent) == ["nets.h5"]
 
 
 def test_places_that_cannot_be_written_to(tmp_path, monkeypatch):
