@@ -15,7 +15,7 @@ from fastspml.cli import main
 from fastspml.kernels import auc, scanning, scoring
 from fastspml.ranking.measures import MEASURES
 from fastspml.sparse import mapped
-from fastspml.sparse.csr import as_kernel_csr
+from fastspml.sparse.csr import as_kernel_csr, csr_from_parts
 from fastspml.training import layout
 from fastspml.vocabulary import align_vocabulary
 from tests import naive
@@ -127,6 +127,64 @@ def test_a_full_disk_costs_a_sentence(both, monkeypatch):
     monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
     with pytest.raises(OSError, match=r"0.0 GB for part of a mapped network could not be reserved in .*No space left"):
         both[1][0].split(0.3).train
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ([], [(0, 0)]),
+        ([0], [(0, 1)]),
+        ([3, 2, 1], [(0, 2), (2, 3)]),  # five entries fit, six do not
+        ([4, 2, 3], [(0, 1), (1, 3)]),
+        ([9, 1, 7], [(0, 1), (1, 2), (2, 3)]),  # a longer row is a range of its own
+        ([0, 0, 0, 0, 0, 0, 0], [(0, 5), (5, 7)]),
+        ([5, 0, 0, 1], [(0, 3), (3, 4)]),
+    ],
+)
+def test_rows_are_cut_into_ranges_of_at_most_five_rows_and_entries(monkeypatch, lengths, expected):
+    monkeypatch.setattr(mapped, "PIECE", 5)
+    assert list(mapped.row_ranges(np.cumsum([0, *lengths]))) == expected
+
+
+def test_a_matrix_is_mapped_if_one_of_its_arrays_is(both):
+    (plain, *_), (network, *_) = both
+    one, other = plain.features, network.features
+    assert mapped.is_mapped(other)
+    assert not mapped.is_mapped(one)
+    assert mapped.is_mapped(csr_from_parts(other.data, one.indices, one.indptr, one.shape))
+    assert mapped.is_mapped(csr_from_parts(one.data, other.indices, one.indptr, one.shape))
+    assert not mapped.is_mapped(csr_from_parts(one.data, one.indices, other.indptr, one.shape))
+    assert mapped.mapping_of(None) is None
+
+
+@pytest.mark.parametrize("part", ["data", "indices"])
+def test_scratch_files_are_beside_the_mapped_file_or_in_the_folder_for_temporary_ones(
+    both, tmp_path, monkeypatch, part
+):
+    (plain, *_), (network, *_) = both
+    parts = {name: getattr((network if name == part else plain).features, name) for name in ("data", "indices")}
+    matrix = csr_from_parts(parts["data"], parts["indices"], plain.features.indptr, plain.features.shape)
+    got = mapped.in_file(matrix, 7, np.int16)
+    assert (got.shape, got.dtype, got.nbytes) == ((7,), np.int16, 14)
+    assert os.path.dirname(got.filename) == str(tmp_path)
+    assert os.listdir(tmp_path) == ["n.h5"]
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    assert os.path.dirname(mapped.in_file(plain.features, 7, np.int16).filename) == str(tmp_path / "temporary")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert os.path.dirname(mapped.in_file(matrix, 7, np.int16).filename) == str(tmp_path / "temporary")
+
+
+def test_an_empty_scratch_file_has_room_for_one_number(both):
+    assert mapped.in_file(both[1][0].features, 0, np.int64).shape == (1,)
+
+
+def test_columns_of_some_rows_are_counted(both):
+    network = both[1][0]
+    values = network.features.toarray() > 0
+    is_counted = np.arange(network.n_nodes) % 3 == 1
+    assert mapped.count_columns(network.features).tolist() == values.sum(axis=0).tolist()
+    assert mapped.count_columns(network.features, is_counted).tolist() == values[is_counted].sum(axis=0).tolist()
 
 
 # ---- a file that changes under its mapping ----------------------------------------------------------------------------
