@@ -343,4 +343,11 @@ EQUIVALENT: list[Equivalent] = [
         "(max(int(values.max()), -int(values.min())) * n_summed < np.iinfo(np.int64).max)",
         "Sums of exactly the largest int64 become the same float64, as integers or as floats.",
     ),
+    Equivalent(
+        "io/readers/edges.py",
+        "LINES_PER_REPORT = 20_000",
+        "20_000",
+        "20001",
+        "How often progress is reported; what is read is the same.",
+    ),
 ]

@@ -146,6 +146,13 @@ def test_npz_arrays_are_refused_beyond_the_limit(tmp_path, small, dtype):
         read_npz(tmp_path / "n.npz")
 
 
+def test_npz_arrays_are_counted_together(tmp_path, small):
+    np.savez_compressed(tmp_path / "n.npz", **arrays(15_000, np.int64))
+    assert 15_000 * 8 < 100 * (tmp_path / "n.npz").stat().st_size < 2 * 15_000 * 8  # for one there would be room
+    with pytest.raises(ValueError, match=r"^n\.npz needs more than 0 MB unpacked, .*; check where it is from"):
+        read_npz(tmp_path / "n.npz")
+
+
 @pytest.mark.parametrize("form", ["coo", "csc"])
 def test_npz_matrices_of_scipy_with_endless_shapes_are_refused(tmp_path, form):
     matrix = sparse.coo_array(([1.0], ([0], [0])), shape=(10**12, 2 if form == "csc" else 10**12))

@@ -20,7 +20,7 @@ from fastspml import tokens
 from fastspml.io.readers import debian, edges, lines
 from fastspml.io.readers.counts import read_counts
 from fastspml.io.readers.debian import read_debian
-from fastspml.io.readers.edges import csv_records, read_edges
+from fastspml.io.readers.edges import csv_records, read_edges, read_links
 from fastspml.io.readers.npy import read_array
 from fastspml.io.readers.text import read_text
 from fastspml.tokens import count_words
@@ -484,12 +484,20 @@ def test_bad_word_counts(tmp_path, content, sentence):
 
 
 def test_bad_svmlight_lines_keep_their_place(tmp_path):
-    attributes = write(tmp_path / "x", b"1 1:1\n1 bad\n\xff\n1 2:1\n\xff\n")
-    edges = write(tmp_path / "g", "0 3\n4 9\n")
-    with pytest.warns(UserWarning, match=r"skipped 4 bad lines: x, line 2: .* got 'bad'; x, line 3: is not UTF-8 text"):
+    attributes = write(tmp_path / "x", b"1 1:1\n1 bad\n\xff\n1 2:1\n\xff\n1 1:3\n\xff\n")
+    edges = write(tmp_path / "g", "0 3\n6 9\n")
+    with pytest.warns(UserWarning, match=r"skipped 5 bad lines: x, line 2: .* got 'bad'; x, line 3: is not UTF-8 text"):
         (network,) = read_edges(edges, attributes, skip_bad=True)
-    assert network.features.toarray().tolist() == [[1, 0], [0, 0], [0, 0], [0, 1], [0, 0]]
+    assert network.features.toarray().tolist() == [[1, 0], [0, 0], [0, 0], [0, 1], [0, 0], [3, 0], [0, 0]]
     assert links(network) == [(0, 3)]
+
+
+def test_links_are_pairs_of_positions_even_if_there_are_none(tmp_path):
+    position = {"a": 0, "b": 7}
+    got = read_links(write(tmp_path / "g", "a b\nb a\n"), position, "a node", lines.Problems())
+    assert (got.tolist(), got.dtype) == ([[0, 7], [7, 0]], np.int64)
+    got = read_links(write(tmp_path / "g", "# none\n"), position, "a node", lines.Problems())
+    assert (got.shape, got.dtype) == ((0, 2), np.int64)
 
 
 def test_an_unknown_form(tmp_path):
