@@ -31,6 +31,11 @@ class Plan:
     n_seeds: int = 3  # fits with the chosen parameters, on triplets of their own; AUC is their mean
 
 
+def command(experiment: str, n_splits: int) -> str:
+    """Return the command that repeats an experiment."""
+    return f"python -m bench.paper {experiment}" + (f" --splits {n_splits}" if n_splits != Plan().n_splits else "")
+
+
 QUICK = Plan(n_splits=2, sizes=(40, 100), n_folds=2, n_iters=1000, has_extras=False, n_seeds=1)
 
 Tell = Callable[[str], None]
