@@ -350,4 +350,25 @@ EQUIVALENT: list[Equivalent] = [
         "20001",
         "How often progress is reported; what is read is the same.",
     ),
+    Equivalent(
+        "io/readers/debian.py",
+        "STANZAS_PER_REPORT = 5000",
+        "5000",
+        "5001",
+        "How often progress is reported; what is read is the same.",
+    ),
+    Equivalent(
+        "io/readers/debian.py",
+        "is_kept = np.ones(links.shape[0], dtype=bool)",
+        "0",
+        "1",
+        "Links among packages are a square matrix.",
+    ),
+    Equivalent(
+        "io/readers/matlab.py",
+        "networks = [_read_file(path, name, ignore_weights) for path, name in zip(files, names, strict=True)]",
+        "True",
+        "False",
+        "Both have one entry per file.",
+    ),
 ]

@@ -721,12 +721,28 @@ def test_crlf_and_blank_lines_with_blanks(tmp_path):
     assert links(network) == links(read(write(tmp_path / "P", INDEX), tasks=None)[0])
 
 
-def test_progress_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(debian, "STANZAS_PER_REPORT", 4)
+@pytest.mark.parametrize(
+    ("per_report", "expected"),
+    [
+        (4, [("reading packages", 4, None), ("reading packages", 8, None), ("reading descriptions", 4, None)]),
+        (8, [("reading packages", 8, None)]),
+        (9, []),
+    ],
+)
+def test_progress_is_told(tmp_path, monkeypatch, per_report, expected):
+    monkeypatch.setattr(debian, "STANZAS_PER_REPORT", per_report)
     translation = write(tmp_path / "t", "".join(translated(str(i), "x") for i in range(4)))
     told = []
     read(write(tmp_path / "p", INDEX), translation=translation, report=lambda *what: told.append(what))
-    assert told == [("reading packages", 4, None), ("reading packages", 8, None), ("reading descriptions", 4, None)]
+    assert told == expected
+
+
+def test_rare_and_frequent_words_of_packages_are_left_out_by_default(tmp_path):
+    texts = ["cat sat", "cat ran", "dog sat", "dog ran", "dog rare"]
+    stanzas = [stanza(f"p{i}", text, Depends=f"p{(i + 1) % 5}") for i, text in enumerate(texts)]
+    (network,) = read_debian(write(tmp_path / "p", "".join(stanzas)))
+    assert network.vocabulary.tolist() == ["cat", "ran", "sat"]  # dog is in three of five
+    assert network.tokenizer == tokens.Tokenizer(min_df=2, max_df=0.5)
 
 
 BAD_INDICES = [
