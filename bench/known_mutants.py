@@ -370,5 +370,17 @@ EQUIVALENT: list[Equivalent] = [
         "True",
         "False",
         "Both have one entry per file.",
+        "report/plots.py",
+        'parts.append(_text(right - 36, y, _short(name, 26), "small end"))',
+        "36",
+        "37",
+        "One pixel more between a name and the sample of its line, of 6.",
+    ),
+    Equivalent(
+        "report/plots.py",
+        """parts.append(f'<path class="rule" d="M{left} {y}H{right}"/>{_text(left - 6, y + 4, text, "small end")}')""",
+        "6",
+        "7",
+        "One pixel more between a number and its axis, of 6.",
     ),
 ]

@@ -503,11 +503,23 @@ def test_a_standalone_chart_needs_no_page():
     assert "var(" not in chart
     assert len(root.findall(".//{*}polyline")) == 2
     assert len(root.findall(".//{*}polygon")) == 1
+    papers = root.findall(".//{*}rect")
+    assert [paper.get("fill") for paper in papers] == [plots.LIGHT["paper"]]
+    assert list(root).index(papers[0]) < list(root).index(root.find("{*}path"))
 
 
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
-    [(0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1]), (0.5, 1, [0.5, 0.6, 0.7, 0.8, 0.9, 1]), (0, 3, [0, 1, 2, 3])],
+    [
+        (0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1]),
+        (0.5, 1, [0.5, 0.6, 0.7, 0.8, 0.9, 1]),
+        (0, 3, [0, 1, 2, 3]),
+        (0.13, 0.52, [0.2, 0.3, 0.4, 0.5]),
+        (-1, 1, [-1, -0.5, 0, 0.5, 1]),
+        (0, 40, [0, 10, 20, 30, 40]),
+        (0, 0.07, [0, 0.02, 0.04, 0.06]),
+        (2, 2, [2]),
+    ],
 )
 def test_ticks_are_round(low, high, expected):
     assert plots._ticks(low, high) == expected
@@ -571,7 +583,7 @@ def test_rows_of_a_chart_have_their_names_to_the_left_and_their_numbers_to_the_r
     left, right = axis_of(chart)
     boxes = {text: box for text, *box in label_boxes(chart)}
     assert all(boxes[name][2] < left for name in ("model", "a name of many le…"))
-    assert all(boxes[text][0] > right for text in ("0.630  n=4", "0.500  n=1"))
+    assert all(boxes[text][0] > right for text in ("0.630  n=4", "0.500  n=1", "none"))
 
 
 def test_a_histogram_has_bars_of_equal_width_where_its_values_are():
@@ -590,6 +602,255 @@ def test_chance_is_drawn_where_it_is_known():
     assert 'class="chance"' not in CHARTS["lines"]()
     for name in ("agreement", "distributions", "by method"):
         assert CHARTS[name]().count('class="chance"') == 1
+
+
+def test_chance_is_drawn_through_the_middle_of_all_histograms():
+    chart = CHARTS["distributions"]()
+    x, top, bottom = (float(n) for n in re.search(r'class="chance" d="M([\d.]+) ([\d.]+)V([\d.]+)"', chart).groups())
+    assert x == pytest.approx(sum(axis_of(chart)) / 2, abs=0.1)
+    assert top <= min(float(bar.get("y")) for bar in ElementTree.fromstring(chart).iter("rect"))
+    assert bottom >= max(float(y) for y in re.findall(r'class="rule" d="M[\d.]+ ([\d.]+)H', chart))
+
+
+def curves_of(chart, kind):
+    """Return the points of each line or band of a chart, as shares of its axes from 0 to 1."""
+    left, top, bottom, right = plots.PLOT
+    drawn = re.findall(rf'<poly\w+ class="{kind}\b[^"]*" points="([^"]*)"', chart)
+    curves = [[[float(number) for number in point.split(",")] for point in points.split()] for points in drawn]
+    return [[((x - left) / (right - left), (bottom - y) / (bottom - top)) for x, y in curve] for curve in curves]
+
+
+def x_numbers(chart):
+    """Return the numbers at the horizontal axis of a chart."""
+    return re.findall(r'v4"/><text [^>]*class="small middle">([^<]*)', chart)
+
+
+def test_lines_are_drawn_to_scale_without_what_is_not_finite():
+    chart = plots.lines([("a", [0, 5, 7, 10], [-1, 0, np.nan, 3])], "t", "x", "y", (0.0, 10.0), (-1.0, 3.0))
+    assert curves_of(chart, "line") == [[(0, 0), (0.5, 0.25), (1, 1)]]
+    assert curves_of(plots.lines([(None, [0, 1], [0, 1])], "t", "x", "y"), "line") == [[(0, 0), (1, 1)]]
+
+
+def test_a_band_is_drawn_between_its_low_and_high_values():
+    chart = plots.lines([], "t", "x", "y", band=([0, 1], [0, 0.5], [0.5, 1]))
+    assert curves_of(chart, "band") == [[(0, 0), (1, 0.5), (1, 1), (0, 0.5)]]
+
+
+@pytest.mark.parametrize(
+    ("series", "band"),
+    [([("a", [0, 1], [0])], None), ([], ([0, 1], [0], [1, 1])), ([], ([0, 1], [0, 0], [1]))],
+)
+def test_coordinates_of_different_lengths_are_refused(series, band):
+    with pytest.raises(ValueError, match="shorter"):
+        plots.lines(series, "t", "x", "y", band=band)
+
+
+def test_dashes_of_lines_are_repeated_after_the_last():
+    chart = plots.lines([(name, [0, 1], [0, 1]) for name in "abcd"], "t", "x", "y")
+    expected = ["line s0", "line s1", "line s2", "line s0"]
+    assert re.findall(r'<polyline class="([^"]*)"', chart) == expected
+    assert re.findall(r'<path class="(line [^"]*)"', chart) == expected  # beside the names
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_names_of_lines_are_in_the_corner_that_curves_do_not_reach(diagonal):
+    left, top, bottom, right = plots.PLOT
+    names = ["first", "second", "third"]
+    chart = plots.lines([(name, [0, 1], [0, 1]) for name in [*names, None]], "t", "x", "y", diagonal=diagonal)
+    boxes = {text: box for text, *box in label_boxes(chart)}
+    samples = re.findall(r'<path class="line s\d" d="M([\d.]+) ([\d.]+)h([\d.]+)"', chart)
+    assert sorted(names, key=lambda name: boxes[name][1]) == names
+    for name, sample in zip(names, samples, strict=True):
+        x, y, width = (float(number) for number in sample)
+        name_left, name_top, name_right, name_bottom = boxes[name]
+        assert (left + right) / 2 < name_left < name_right < x < x + width < right
+        assert top <= name_top < y < name_bottom < bottom
+        assert (name_top > (top + bottom) / 2) == diagonal
+    assert bottom - boxes["third"][3] < 16 if diagonal else boxes["first"][1] - top < 16
+
+
+def test_long_names_are_shortened():
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    chart = plots.lines([(letters, [0], [0]), (letters + letters, [0], [0])], "t", "x", "y")
+    assert {letters, f"{letters[:25]}…"} <= {text for text, *_ in label_boxes(chart)}
+    chart = plots.distributions([(letters[:18], np.zeros(1)), (letters, np.zeros(1))], "t", "x")
+    assert {letters[:18], f"{letters[:17]}…"} <= {text for text, *_ in label_boxes(chart)}
+
+
+@pytest.mark.parametrize("name", ["diagonal", "lines", "agreement", "logarithmic"])
+def test_numbers_of_the_vertical_axis_are_to_the_left_of_their_rules(name):
+    chart, (left, top, bottom, right) = CHARTS[name](), plots.PLOT
+    assert f'class="rule" d="M{left} {top}V{bottom}H{right}"' in chart
+    rules = [float(y) for y in re.findall(rf'class="rule" d="M{left} ([\d.]+)H{right}"', chart)]
+    numbers = [box for _, *box in label_boxes(chart) if box[2] < left and box[1] < bottom]
+    assert len(rules) > 2
+    for (_, above, end, below), rule in zip(numbers, rules, strict=True):
+        assert left - 10 < end < left
+        assert (above + below) / 2 == pytest.approx(rule, abs=2)
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_numbers_of_the_horizontal_axis_are_below_their_marks(name):
+    chart = CHARTS[name]()
+    drawn = [float(bar.get("y")) + float(bar.get("height")) for bar in ElementTree.fromstring(chart).iter("rect")]
+    mark = r'd="M([\d.]+) ([\d.]+)v4"/><text x="([\d.]+)" y="([\d.]+)" class="small middle">'
+    marks = np.array(re.findall(mark, chart), dtype=np.float64)
+    assert len(marks) > 2
+    np.testing.assert_array_equal(marks[:, 0], marks[:, 2])
+    assert np.all(marks[:, 1] >= max(drawn, default=plots.PLOT[2]))
+    assert np.all(marks[:, 1] + 4 < marks[:, 3] - 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("diagonal", ["0", "0.2", "0.4", "0.6", "0.8", "1"]),
+        ("lines", ["0", "2,000", "4,000", "6,000", "8,000", "10,000"]),
+        ("agreement", ["0", "1", "2", "3", "4"]),
+        ("distributions", ["0", "0.2", "0.4", "0.6", "0.8", "1"]),
+        ("by method", ["0.4", "0.6", "0.8", "1"]),
+    ],
+)
+def test_the_horizontal_axis_has_round_numbers(name, expected):
+    assert x_numbers(CHARTS[name]()) == expected
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        ([(0.001, 0.001), (90.0, 90.0)], ["1e-3", "0.01", "0.1", "1", "10", "100"]),
+        ([(200.0, 20_000.0)], ["100", "1000", "1e4", "1e5"]),
+        ([(0.5, 0.5)], ["0.1", "1"]),
+        ([(0.0, 0.0)], ["0.1", "1"]),
+        ([], ["0.1", "1"]),
+    ],
+)
+def test_logarithmic_axes_have_powers_of_ten(points, expected):
+    assert x_numbers(plots.agreement(points, "t", "x", "y", logarithmic=True)) == expected
+
+
+def test_axes_of_a_chart_without_points_end_at_1():
+    assert x_numbers(plots.agreement([], "t", "x", "y")) == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
+
+
+def test_dots_are_joined_in_their_order():
+    chart = plots.agreement([(1.0, 2.0), (4.0, 3.0), (2.0, 1.0)], "t", "x", "y")
+    assert curves_of(chart, "line") == [drawn_points(chart)]
+
+
+@pytest.mark.parametrize("name", ["diagonal", "lines", "distributions", "by method"])
+def test_the_label_of_the_horizontal_axis_is_below_its_numbers_in_the_middle(name):
+    chart = CHARTS[name]() if name != "by method" else plots.by_method([("a", [0.6])], ["x"], "t", "AUC")
+    labels = re.findall(r'<text x="([\d.]+)" y="([\d.]+)" class="small middle">', chart)
+    *numbers, (x, y) = [(float(x), float(y)) for x, y in labels]
+    assert x == pytest.approx((numbers[0][0] + numbers[-1][0]) / 2, abs=0.1)
+    assert y - 9 > numbers[0][1] + 3
+
+
+@pytest.mark.parametrize("name", ["diagonal", "lines", "agreement", "logarithmic"])
+def test_the_label_of_the_vertical_axis_is_turned_beside_its_middle(name):
+    (turned,) = [label for label in ElementTree.fromstring(CHARTS[name]()).iter("text") if label.get("transform")]
+    _, top, bottom, _ = plots.PLOT
+    assert turned.get("transform") == f"translate(12 {(top + bottom) / 2}) rotate(-90)"
+    assert turned.text in ("share of links", "share", "found")
+
+
+def test_bars_of_a_histogram_are_on_the_line_of_their_row():
+    chart = CHARTS["distributions"]()
+    first, second, _ = (float(y) for y in re.findall(r'class="rule" d="M[\d.]+ ([\d.]+)H', chart))
+    feet = [float(bar.get("y")) + float(bar.get("height")) for bar in ElementTree.fromstring(chart).iter("rect")]
+    assert feet == [first, first, first, second]
+
+
+def test_medians_of_histograms_are_drawn_through_their_row():
+    chart = CHARTS["distributions"]()
+    left, right = axis_of(chart)
+    rules = [float(y) for y in re.findall(r'class="rule" d="M[\d.]+ ([\d.]+)H', chart)]
+    medians = re.findall(r'class="median" d="M([\d.]+) ([\d.]+)v-([\d.]+)"', chart)
+    for (x, y, height), rule, expected in zip(medians, rules[:2], (0.63, 0.5), strict=True):
+        assert (float(x) - left) / (right - left) == pytest.approx(expected, abs=0.001)
+        assert rule < float(y) < rule + 4
+        assert 20 < float(height) < 32
+
+
+def test_names_and_numbers_of_a_histogram_are_beside_its_row():
+    chart = CHARTS["distributions"]()
+    rules = [float(y) for y in re.findall(r'class="rule" d="M[\d.]+ ([\d.]+)H', chart)]
+    labels = [(above, below) for _, _, above, _, below in label_boxes(chart)][:6]  # a name and a number of each row
+    for (above, below), rule in zip(labels, np.repeat(rules, 2), strict=True):
+        assert rule - 28 < above < below < rule
+
+
+METHODS = [("good", [0.7, 0.9]), ("bad", [0.3, 0.36]), ("partly known", [np.nan, 0.8]), ("unknown", [np.nan, np.nan])]
+
+
+@pytest.fixture(scope="module")
+def by_method():
+    """Return a chart of methods, with the function from positions to values."""
+    chart = plots.by_method(METHODS, ["x", "y"], "t", "AUC", ["good"])
+    ticks = re.findall(r'<text x="([\d.]+)" [^>]*class="small middle">([\d.]+)<', chart)
+    (x, first), (x_last, last) = ((float(place), float(text)) for place, text in (ticks[0], ticks[-1]))
+    return chart, lambda place: first + (float(place) - x) / (x_last - x) * (last - first)
+
+
+def test_bars_of_methods_are_drawn_from_chance_to_the_mean_of_tasks(by_method):
+    chart, value_at = by_method
+    bars = list(ElementTree.fromstring(chart).iter("rect"))
+    ends = [(value_at(bar.get("x")), value_at(float(bar.get("x")) + float(bar.get("width")))) for bar in bars]
+    np.testing.assert_allclose(ends, [(0.5, 0.8), (0.33, 0.5), (0.5, 0.8)], atol=0.001)
+    assert [bar.get("class") for bar in bars] == ["ours", "bar", "bar"]
+    assert value_at(re.search(r'class="chance" d="M([\d.]+) ', chart)[1]) == pytest.approx(0.5, abs=0.001)
+    assert x_numbers(chart) == ["0.4", "0.6", "0.8", "1"]
+
+
+def test_ranges_of_methods_are_drawn_over_the_middle_of_their_bars(by_method):
+    chart, value_at = by_method
+    bars = ElementTree.fromstring(chart).iter("rect")
+    drawn = re.findall(r'class="range" d="M([\d.]+) ([\d.]+)v8M([\d.]+) ([\d.]+)v8M\1 ([\d.]+)H\3"', chart)
+    for bar, (low, start, high, also, line), (_, values) in zip(bars, drawn, METHODS[:3], strict=True):
+        assert value_at(low) == pytest.approx(np.nanmin(values), abs=0.001)
+        assert value_at(high) == pytest.approx(np.nanmax(values), abs=0.001)
+        assert float(line) == float(bar.get("y")) + float(bar.get("height")) / 2
+        assert float(start) == float(also) == float(line) - 4
+
+
+def test_names_and_means_of_methods_are_beside_their_bars(by_method):
+    chart, _ = by_method
+    boxes = {text: box for text, *box in label_boxes(chart)}
+    labels = [("good", "0.800"), ("bad", "0.330"), ("partly known", "0.800")]
+    numbers = [box for text, *box in label_boxes(chart) if text in ("0.800", "0.330")]
+    bars = list(ElementTree.fromstring(chart).iter("rect"))
+    for bar, (name, _), number in zip(bars, labels, numbers, strict=True):
+        middle = float(bar.get("y")) + float(bar.get("height")) / 2
+        for _, above, _, below in (boxes[name], number):
+            assert (above + below) / 2 == pytest.approx(middle, abs=2)
+        assert boxes[name][2] < min(float(bar.get("x")) for bar in bars)
+        assert number[0] > max(float(bar.get("x")) + float(bar.get("width")) for bar in bars)
+    assert "unknown" in boxes
+
+
+def test_the_axis_of_methods_above_chance_starts_at_chance():
+    chart = plots.by_method([("a", [0.8])], ["x"], "t", "AUC")
+    assert x_numbers(chart) == ["0.5", "0.6", "0.7", "0.8", "0.9", "1"]
+    boxes = {text: box for text, *box in label_boxes(chart)}
+    assert boxes["a"][2] < sum(boxes["0.5"][::2]) / 2
+    assert boxes["0.800"][0] > sum(boxes["1"][::2]) / 2
+
+
+def test_the_first_line_of_a_chart_is_solid_and_the_others_are_dashed():
+    found = re.findall(r"\.s\d\{[^}]*stroke-dasharray:([^}]*)\}", plots.page_style())
+    assert found == ["none", *plots.DASHES[1:]]
+    assert len(set(found)) == len(found) == 3
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_positions_in_a_chart_have_one_decimal(name):
+    assert not re.findall(r'[ "M,][\d]+\.\d\d+', re.sub(">[^<]*<", "><", CHARTS[name]()))
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_charts_are_narrow_enough_for_a_phone(name):
+    assert float(ElementTree.fromstring(CHARTS[name]()).get("viewBox").split()[2]) <= 400
 
 
 @pytest.fixture(scope="module")
