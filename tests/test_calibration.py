@@ -53,6 +53,51 @@ def test_a_logistic_fit_of_separated_scores_is_finite():
     assert abs(intercept) < 1e-6
 
 
+def test_the_slope_of_separated_scores_is_that_of_a_ridge_of_one_thousandth():
+    scores, labels = np.array([-1.0, -0.5, 1.0, 3.0]), np.array([0, 0, 1, 1])
+    expected = LogisticRegression(C=1e3, tol=1e-12, max_iter=10_000).fit(scores[:, None], labels)
+    got = logistic_fit(scores, labels.astype(float), np.ones(4))
+    assert got == pytest.approx((expected.coef_[0, 0], expected.intercept_[0]), rel=1e-3)
+
+
+def test_a_logistic_calibration_standardizes_its_scores():
+    scores, labels, nodes = pairs(sigmoid, n_nodes=40)
+    got = fs.Calibration.fit(7.0 + 3.0 * scores, labels, nodes, kind="logistic")
+    np.testing.assert_allclose(got.thresholds, [7.0 + 3.0 * scores.mean(), 3.0 * scores.std()])
+    expected = fs.Calibration.fit(scores, labels, nodes, kind="logistic")
+    np.testing.assert_allclose(got.levels, expected.levels, rtol=1e-6)
+
+
+def test_a_logistic_calibration_of_equal_scores_is_the_share_of_links():
+    got = fs.Calibration.fit(np.full(20, 2.0), np.arange(20) % 4 == 0, np.repeat(np.arange(10), 2), kind="logistic")
+    assert got.thresholds.tolist() == [2.0, 1.0]
+    assert got.probability([2.0]) == pytest.approx([0.25])
+
+
+def test_an_isotonic_calibration_keeps_the_first_and_the_last_score_of_each_level():
+    got = fs.Calibration.fit(np.arange(9.0), np.arange(9) > 4, np.arange(9), kind="isotonic", n_folds=3)
+    assert got.thresholds.tolist() == [0.0, 4.0, 5.0, 8.0]
+    assert got.levels.tolist() == [0.0, 0.0, 1.0, 1.0]
+
+
+def test_nodes_are_divided_into_at_least_two_folds():
+    scores, labels, nodes = pairs(sigmoid, n_nodes=12)
+    one, two, three = (fs.Calibration.fit(scores, labels, nodes, n_folds=n).log_losses for n in (1, 2, 3))
+    assert one == two != three
+
+
+def test_a_fold_may_be_a_single_node():
+    scores, labels, nodes = pairs(sigmoid, n_nodes=5)
+    assert np.isfinite(list(fs.Calibration.fit(scores, labels, nodes, n_folds=5).log_losses.values())).all()
+
+
+def test_the_number_of_links_is_not_scaled_where_none_is_expected():
+    """No held-out pair has a probability: each node is fitted on the other one."""
+    got = fs.Calibration.fit([0.0, 1.0, 0.0, 0.0], [0, 1, 0, 0], [0, 0, 1, 1], kind="isotonic", n_folds=2)
+    assert (got.n_links_slope, got.n_links_error, got.link_ece) == (1.0, 0.5, 0.0)
+    assert got.n_links([0.0, 0.5, 1.0]) == 1.5
+
+
 @pytest.mark.parametrize(("chance", "kind"), [(sigmoid, "logistic"), (steps, "isotonic")])
 def test_the_kind_with_the_smaller_held_out_loss_is_chosen(chance, kind):
     calibration = fs.Calibration.fit(*pairs(chance))
@@ -134,6 +179,12 @@ def test_reliability_curve():
     assert calibration_error(reliability_curve([], [])) == 0.0
 
 
+def test_a_reliability_curve_has_ten_groups_of_equal_expected_links():
+    curve = reliability_curve(np.linspace(0.01, 0.99, 2000), np.zeros(2000))
+    np.testing.assert_allclose(curve[:, 0] * curve[:, 2], 100.0, atol=2.0)
+    assert len(curve) == 10
+
+
 def test_pairs_of_equal_probability_stay_in_one_group():
     assert reliability_curve(np.full(10, 0.5), np.arange(10) % 2, n_groups=5).tolist() == [[0.5, 0.5, 10.0]]
 
@@ -165,6 +216,20 @@ def test_arrays_give_the_calibration_back(kind):
     assert np.array_equal(got.curve, calibration.curve)
 
 
+@pytest.mark.parametrize(("thresholds", "levels"), [([0.5], [0.25]), ([0.0, 1.0], [0.0, 1.0]), ([0, 1, 2], [0.5] * 3)])
+def test_levels_of_an_isotonic_calibration_are_from_0_to_1(thresholds, levels):
+    arrays = fs.Calibration.fit(*pairs(sigmoid, n_nodes=30), kind="isotonic").arrays()
+    arrays |= {"thresholds": np.array(thresholds), "levels": np.array(levels)}
+    assert fs.Calibration.from_arrays("isotonic", arrays).probability(thresholds).tolist() == levels
+
+
+@pytest.mark.parametrize("n_numbers", [1, 3])
+def test_a_logistic_calibration_has_two_numbers_of_each_kind(n_numbers):
+    arrays = fs.Calibration.fit(*pairs(sigmoid, n_nodes=30), kind="logistic").arrays()
+    with pytest.raises(ValueError, match="do not fit together"):
+        fs.Calibration.from_arrays("logistic", arrays | dict.fromkeys(("thresholds", "levels"), np.ones(n_numbers)))
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -177,6 +242,10 @@ def test_arrays_give_the_calibration_back(kind):
         lambda arrays: arrays | {"curve": arrays["curve"][:, :2]},
         lambda arrays: arrays | {"summary": arrays["summary"][1:]},
         lambda arrays: arrays | {"log_losses": np.zeros(3)},
+        lambda arrays: arrays | {"curve": np.zeros(3)},
+        lambda arrays: arrays | {"thresholds": np.zeros((2, 1)), "levels": np.zeros((2, 1))},
+        lambda arrays: arrays | {"thresholds": np.zeros(2), "levels": np.zeros(2)},
+        lambda arrays: arrays | {"thresholds": np.array([0.0, np.inf]), "levels": np.zeros(2)},
         lambda arrays: arrays | {"thresholds": np.zeros(0), "levels": np.zeros(0)},
     ],
 )
@@ -193,11 +262,15 @@ def test_arrays_that_do_not_fit_together_are_refused(change):
     [
         ((np.ones(3), np.ones(2), np.ones(3)), "scores, labels and nodes must be vectors of equal length"),
         ((np.ones((3, 1)), np.ones(3), np.ones(3)), "scores, labels and nodes must be vectors of equal length"),
+        ((np.ones(3), np.ones((3, 1)), np.ones(3)), "scores, labels and nodes must be vectors of equal length"),
+        ((np.ones(3), np.ones(3), np.ones((3, 1))), "scores, labels and nodes must be vectors of equal length"),
+        ((np.ones(3), np.ones(3), np.ones(2)), "scores, labels and nodes must be vectors of equal length"),
         (([1.0, np.nan], [0, 1], [0, 1]), "scores must be finite"),
         (([1.0, 2.0], [1, 1], [0, 1]), "labels must hold links and non-links"),
         (([1.0, 2.0], [0, 0], [0, 1]), "labels must hold links and non-links"),
         (([1.0, 2.0], [0, 1], [0, 1], [1.0, 0.0]), "weights must be positive numbers, one per pair"),
         (([1.0, 2.0], [0, 1], [0, 1], [1.0]), "weights must be positive numbers, one per pair"),
+        (([1.0, 2.0], [0, 1], [0, 1], [1.0, np.inf]), "weights must be positive numbers, one per pair"),
         (([1.0, 2.0], [0, 1], [0, 1], None, "cubic"), "kind must be 'isotonic' or 'logistic', got 'cubic'"),
         (([1.0, 2.0], [0, 1], [0, 1]), "2 nodes cannot be divided into 5 folds; pass more nodes"),
     ],
