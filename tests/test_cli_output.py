@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -14,7 +15,18 @@ import pytest
 
 import fastspml as fs
 from fastspml.cli import COMMANDS, main
-from fastspml.cli.output import count, csv_text, print_json, print_table, printable
+from fastspml.cli.output import (
+    count,
+    csv_text,
+    duration,
+    print_json,
+    print_table,
+    printable,
+    say,
+    say_json,
+    say_wrapped,
+    wrapped,
+)
 from fastspml.cli.progress import TrainingProgress
 from fastspml.training.state import Progress
 
@@ -55,6 +67,104 @@ def test_a_csv_cell_is_no_formula(start):
 
 def test_a_number_agrees_with_its_noun():
     assert [count(n, "task") for n in (0, 1, 2, 1000)] == ["0 tasks", "1 task", "2 tasks", "1,000 tasks"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0.4, "0 s"),
+        (99.9, "100 s"),
+        (100, "2 min"),
+        (600, "10 min"),
+        (5999, "100 min"),
+        (6000, "1.7 h"),
+        (36_000, "10.0 h"),
+    ],
+)
+def test_a_time_is_in_seconds_minutes_or_hours(seconds, expected):
+    assert duration(seconds) == expected
+
+
+def test_messages_keep_their_lines_and_escape_other_control_characters(capsys):
+    say("one\ntwo\x1b[2J")
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "one\ntwo\\x1b[2J\n")
+
+
+@pytest.mark.parametrize(("n_letters", "n_lines"), [(75, 1), (76, 2)])
+def test_a_message_is_wrapped_at_80_columns(n_letters, n_lines):
+    lines = wrapped("word " + "x" * n_letters).split("\n")
+    assert len(lines) == n_lines
+    assert max(map(len, lines)) <= 80
+
+
+def test_lines_after_the_first_of_a_wrapped_message_are_indented(capsys):
+    say_wrapped("--an-option-with-hyphens " * 7)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.count("--an-option-with-hyphens") for line in lines] == [3, 3, 1]  # never broken at a hyphen
+    assert [len(line) - len(line.lstrip()) for line in lines] == [0, 2, 2]
+
+
+def test_a_message_as_json_has_the_time_in_milliseconds(capsys):
+    say_json({"event": "done", "name": "é"})
+    captured = capsys.readouterr()
+    line = json.loads(captured.err)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", line.pop("time"))
+    assert (line, captured.out) == ({"event": "done", "name": "é"}, "")
+
+
+def test_text_is_to_the_left_and_numbers_are_to_the_right(capsys):
+    print_table(
+        [["a", 1234, 0.12345, 7], ["long name", 5, float("nan"), "none"]], ["name", "links", "auc", "text and a number"]
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        "name       links    auc  text and a number",
+        "a          1,234  0.123  7",
+        "long name      5      -  none",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "columns", "n_parts"), [(True, 120, 1), (True, 40, 2), (True, 81, 2), (False, 120, 2)]
+)
+def test_a_table_may_take_the_width_of_a_wider_terminal(capsys, monkeypatch, is_terminal, columns, n_parts):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    print_table([["x" * 30, "y" * 30, "z" * 18]], ["a", "b", "c"])  # 82 columns
+    assert len(capsys.readouterr().out.split("\n\n")) == n_parts
+
+
+@pytest.mark.parametrize(("n_letters", "n_parts"), [(44, 1), (45, 2)])
+def test_a_part_of_a_table_may_take_exactly_80_columns(capsys, n_letters, n_parts):
+    print_table([["x", "y" * 31, "z" * n_letters]], ["a", "b", "c"])
+    assert len(capsys.readouterr().out.split("\n\n")) == n_parts
+
+
+def test_a_column_that_is_too_wide_for_any_part_is_printed_alone(capsys):
+    print_table([["x", "y" * 100, "z"]], ["a", "b", "c"])
+    parts = [part.splitlines() for part in capsys.readouterr().out.split("\n\n")]
+    assert [part[0].split() for part in parts] == [["a", "b"], ["a", "c"]]
+    assert [part[1].split() for part in parts] == [["x", "y" * 100], ["x", "z"]]
+
+
+def test_all_repeated_columns_are_in_every_part(capsys):
+    print_table([["x", "y", "z" * 50, "w" * 50]], ["a", "b", "c", "d"], n_repeated=2)
+    headers = [part.splitlines()[0].split() for part in capsys.readouterr().out.split("\n\n")]
+    assert headers == [["a", "b", "c"], ["a", "b", "d"]]
+
+
+def test_parts_of_a_table_have_the_lines_of_header_that_they_need(capsys):
+    print_table([["x", "y" * 70, 1]], ["a", "b", "number of links"])
+    parts = [[line.split() for line in part.splitlines()] for part in capsys.readouterr().out.split("\n\n")]
+    assert parts == [[["a", "b"], ["x", "y" * 70]], [["number"], ["a", "of", "links"], ["x", "1"]]]
+
+
+@pytest.mark.parametrize(("title", "lines"), [("ab cd ef", ["ab cd ef"]), ("ab cd efg", ["ab cd", "efg"])])
+def test_words_of_a_header_share_a_line_of_8_columns(capsys, title, lines):
+    print_table([["x" * 75, "y"]], ["a", title])
+    printed = capsys.readouterr().out.splitlines()
+    starts = [line.removeprefix("a").strip() for line in printed if "x" not in line and "y" not in line]
+    assert [text for text in starts if text] == lines
 
 
 def test_a_table_that_fits_has_one_line_of_header(capsys):
