@@ -9,6 +9,7 @@ import os
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import fastspml as fs
 from fastspml.cli import COMMANDS, main
@@ -138,6 +139,102 @@ def test_info_of_networks_has_columns_for_what_is_unusual(capsys, tmp_path, netw
     words = out.split()
     assert [name for name in ("dense", "weighting") if name in words] == unusual
     assert {"task", "nodes", "isolated"} <= set(words)
+
+
+def test_info_counts_links_words_and_isolated_nodes(capsys, tmp_path):
+    """Node 2 has no link of its own but receives one; nodes 3 and 4 are isolated."""
+    adjacency = np.zeros((5, 5), dtype=bool)
+    adjacency[0, [1, 2]] = adjacency[1, 0] = True
+    words = sparse.csr_array([[1, 2, 0], [1, 1, 1], [0, 0, 3], [0, 0, 0], [0, 0, 0]])
+    fs.write_networks(tmp_path / "nets.h5", fs.Network([words, np.ones((5, 2))], adjacency, "red"))
+    code, out, _ = run(capsys, "info", tmp_path / "nets.h5", "--json")
+    assert code == 0
+    assert json.loads(out) == {
+        "tasks": [
+            {
+                "task": "red",
+                "nodes": 5,
+                "links": 3,
+                "features": 5,
+                "dense": 2,
+                "words/node": 6 / 5,
+                "links/node": 3 / 5,
+                "most links": 2,
+                "isolated": 2,
+                "weighting": "none",
+            }
+        ],
+        "overlap": [[0.0]],
+    }
+
+
+def test_info_of_a_network_without_nodes(capsys, tmp_path):
+    fs.write_networks(tmp_path / "nets.h5", fs.Network(np.zeros((0, 3))))
+    code, out, _ = run(capsys, "info", tmp_path / "nets.h5", "--json")
+    assert code == 0
+    (task,) = json.loads(out)["tasks"]
+    assert [task[name] for name in ("nodes", "words/node", "links/node", "most links", "isolated")] == [
+        0,
+        None,
+        None,
+        0,
+        0,
+    ]
+
+
+def linked(name, links, nodes=("a", "b", "c", "d", "e")):
+    """Return a network with links between named nodes, such as "ab" from a to b."""
+    adjacency = np.zeros((5, 5), dtype=bool)
+    for source, target in links:
+        adjacency["abcde".index(source), "abcde".index(target)] = True
+    return fs.Network(np.eye(5), adjacency, name, nodes)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (["ab", "ba"], ["bc", "cb"], 1 / 3),
+        (["ab", "ba"], ["ac", "ad"], 0.0),  # all links of the second leave a, which is left out
+        (["ab", "cb"], ["ab", "cd"], 3 / 4),
+        (["ab", "ba"], ["cd", "dc"], 0.0),
+        (["ab", "ba"], [], 0.0),
+        ([], [], 0.0),
+    ],
+)
+def test_tasks_overlap_by_the_names_of_linked_nodes(capsys, tmp_path, first, second, expected):
+    fs.write_networks(tmp_path / "nets.h5", [linked("red", first), linked("blue", second)])
+    out = run(capsys, "info", tmp_path / "nets.h5", "--json")[1]
+    assert json.loads(out)["overlap"] == [[0.0, pytest.approx(expected)], [pytest.approx(expected), 0.0]]
+    out = run(capsys, "info", tmp_path / "nets.h5")[1]
+    assert ("intersection over union" in out) == (expected > 0)
+    if expected:
+        assert out.splitlines()[-2].split() == ["red", "0.000", f"{expected:.3f}"]
+
+
+def test_nodes_without_names_do_not_overlap(capsys, tmp_path):
+    nets = [linked(name, ["ab", "ba"], None) for name in ("red", "blue")]
+    fs.write_networks(tmp_path / "nets.h5", nets)
+    out = run(capsys, "info", tmp_path / "nets.h5", "--json")[1]
+    assert json.loads(out)["overlap"] == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_info_of_a_metric(capsys, tmp_path):
+    fs.save_model(tmp_path / "metric.h5", fs.Metric.identity(3))
+    assert run(capsys, "info", tmp_path / "metric.h5")[1].splitlines() == ["kind      DiagonalMetric", "features  3"]
+
+
+def test_long_values_of_info_are_wrapped_below_each_other(capsys, tmp_path):
+    model = fs.SPML(n_iters=1).fit([linked(f"task with a name {k}", ["ab", "bc"]) for k in range(9)])
+    fs.save_model(tmp_path / "model.h5", model)
+    lines = run(capsys, "info", tmp_path / "model.h5")[1].splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith("tasks "))
+    indent = len(lines[start]) - len(lines[start].removeprefix("tasks").lstrip())
+    names = lines[start : start + 3]
+    assert max(map(len, lines)) <= 80
+    assert all(line[:indent].strip() in ("tasks", "") for line in names)
+    assert "".join(f"{line[indent:]} " for line in names).strip() == ", ".join(
+        f"task with a name {k}" for k in range(9)
+    )
 
 
 def test_info_of_a_model_and_a_run(capsys, run_folder):
