@@ -383,4 +383,11 @@ EQUIVALENT: list[Equivalent] = [
         "7",
         "One pixel more between a number and its axis, of 6.",
     ),
+    Equivalent(
+        "cli/output.py",
+        "heads = [_stacked(title, width) for (title,), width in zip(heads, bodies, strict=True)]",
+        "True",
+        "False",
+        "Both are made from the header, one entry per column.",
+    ),
 ]
