@@ -101,8 +101,8 @@ def linking_page(name: str, results: dict[str, Any]) -> str:
 
 Made by `{protocol.command(name, plan["n_splits"])}`: {plan["n_splits"]} random splits, a fifth of the nodes hidden,
 everything selected by {plan["n_folds"]}-fold cross-validation over training nodes. AUC per hidden node, averaged; ± is
-a standard error over splits; that of a difference, taken split by split, is corrected for their overlap. Links are undirected.
-{tables.seed_sentence(records, plan["n_seeds"])}
+a standard error over splits; that of a difference, taken split by split, is corrected for their overlap.
+Links are undirected. {tables.seed_sentence(records, plan["n_seeds"])}
 
 {tables.counts_table(results["counts"])}
 

@@ -237,10 +237,10 @@ def page(results: dict[str, Any]) -> str:
 
 Made by `{command(data, plan["n_splits"])}`: the {len(egos)} egos of {results["title"]} that have five circles of
 at least 10 members, their five largest circles, {plan["n_splits"]} random splits, a fifth of the alters hidden,
-everything selected by {plan["n_folds"]}-fold cross-validation over the other alters. Hidden alters are ranked by their distance from the
-ego: one AUC a circle. ± is a standard error over splits; that of a difference, taken split by split, is corrected for
-their overlap. Groups of circles (figures 3 to 5) are learned on the first {N_GROUPED_SPLITS} splits.
-{tables.seed_sentence(records, plan["n_seeds"])}
+everything selected by {plan["n_folds"]}-fold cross-validation over the other alters. Hidden alters are ranked by
+their distance from the ego: one AUC a circle. ± is a standard error over splits; that of a difference, taken split by
+split, is corrected for their overlap. Groups of circles (figures 3 to 5) are learned on the first
+{N_GROUPED_SPLITS} splits. {tables.seed_sentence(records, plan["n_seeds"])}
 {_rule(egos, shown)}
 
 {tables.markdown(["", *(f"ego {ego}" for ego in shown), "all egos", "MT-SPML against it"], rows)}
