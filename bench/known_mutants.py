@@ -370,6 +370,8 @@ EQUIVALENT: list[Equivalent] = [
         "True",
         "False",
         "Both have one entry per file.",
+    ),
+    Equivalent(
         "report/plots.py",
         'parts.append(_text(right - 36, y, _short(name, 26), "small end"))',
         "36",
