@@ -10,9 +10,8 @@ Bar = tuple[str, str, str, bool]  # what, wanted, got, whether it is met
 
 def bars(results: dict[str, Any]) -> list[Bar]:
     """Return the targets that the results have figures for."""
-    return [
-        *_limit(results), *_peers(results), *_objective(results), *_threads(results), *_ranking(results)
-    ]  # fmt: skip
+    parts = (_limit, _peers, _objective, _threads, _factored, _ranking)
+    return [bar for part in parts for bar in part(results)]
 
 
 def _at_most(what: str, wanted: float, got: float) -> Bar:
@@ -68,6 +67,22 @@ def _objective(results: dict[str, Any]) -> Iterator[Bar]:
 def _threads(results: dict[str, Any]) -> Iterator[Bar]:
     for row in results.get("threads", {}).get("rows", []):
         yield _at_least(f"{row['shape']}, batch {row['batch']:,}: two threads, times one", 1.85, row["times"])
+
+
+def _factored(results: dict[str, Any]) -> Iterator[Bar]:
+    part = results.get("factored", {})
+    for shape, row in part.get("C", {}).items():
+        yield _at_most(f"{shape}, factored: times the loop in C", 1.15, row["ratio"])
+    for shape, row in part.get("two threads", {}).items():
+        yield _at_least(f"{shape}, factored: two threads, times one", 1.8, row["threads"])
+    micros = part.get("us", {})
+    for name, wanted in {"PyTorch, embedding bags": 30, "LightFM, WARP, a sample": 5}.items():
+        if name in micros:
+            yield _at_least(f"factored: times as fast as {name}", wanted, micros[name] / micros["fastspml"])
+    if part.get("search", {}).get("faiss"):
+        yield _at_least(
+            "factored: exact top-10, times as fast as faiss", 3, part["search"]["fastspml"] / part["search"]["faiss"]
+        )
 
 
 def _ranking(results: dict[str, Any]) -> Iterator[Bar]:

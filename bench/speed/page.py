@@ -154,7 +154,7 @@ def growth_section(part: dict[str, Any]) -> str:
     return "\n\n".join(lines + bends(part))
 
 
-TWO_CORES = ("two threads, times one", "two processes, times one")
+TWO_CORES = ("16 shards on one thread, s", "two threads, times one", "two processes, times one")
 
 
 def factored_section(part: dict[str, Any]) -> str:
