@@ -1,17 +1,20 @@
-"""bench.mutation: what a mutant is, which tests come first, and rows that are kept."""
+"""bench.mutation: what a mutant is, which tests run on it, how its code is put in place, and rows that are kept."""
 
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import fastspml
-from bench import mutation
-from bench.covering import CoveringTest, covering
-from bench.known_mutants import Equivalent
-from bench.mutants import mutants, runs_on_import
+from bench.mutation import __main__ as mutation
+from bench.mutation import results
+from bench.mutation.covering import CoveringTest, covering
+from bench.mutation.module_tests import TESTS
+from bench.mutation.mutants import mutants, runs_on_import
 
 ROOT = Path(fastspml.__file__).parent
 
@@ -45,9 +48,9 @@ def test_every_mutant_is_a_valid_module_that_differs():
         assert mutant.text.replace(mutant.after, mutant.before) == text.replace(mutant.after, mutant.before)
 
 
-def covering_test(name, seconds=1.0, lines=(), fixture_lines=(), starts_processes=False):
+def covering_test(name, seconds=1.0, lines=(), fixture_lines=(), starts=False, fixture_starts=False):
     return CoveringTest(
-        f"tests/{name}", seconds, {"a.py": list(lines)}, {"a.py": list(fixture_lines)}, starts_processes
+        f"tests/{name}", seconds, {"a.py": list(lines)}, {"a.py": list(fixture_lines)}, starts, fixture_starts
     )
 
 
@@ -60,15 +63,17 @@ def test_tests_that_run_the_lines_come_first_and_the_fastest_of_them_before_othe
     assert names(covering(tests, "a.py", 5, 6)) == [["x.py::fast", "x.py::slow"], []]
 
 
-def test_fixtures_and_processes_make_all_tests_of_their_file_follow():
+def test_tests_that_start_processes_follow_and_all_of_a_file_with_such_fixtures():
     tests = [
         covering_test("x.py::certain", lines=[5]),
         covering_test("y.py::first", fixture_lines=[5]),
         covering_test("y.py::second"),
-        covering_test("z.py::first", starts_processes=True),
-        covering_test("z.py::second"),
+        covering_test("z.py::starting", starts=True),
+        covering_test("z.py::other"),
+        covering_test("w.py::first", fixture_starts=True),
+        covering_test("w.py::second"),
     ]
-    followers = ["y.py::first", "y.py::second", "z.py::first", "z.py::second"]
+    followers = ["y.py::first", "y.py::second", "z.py::starting", "w.py::first", "w.py::second"]
     assert names(covering(tests, "a.py", 5, 5)) == [["x.py::certain"], followers]
 
 
@@ -90,27 +95,34 @@ def test_constants_and_defaults_run_on_import_and_bodies_do_not(line, expected):
 
 
 def row(killed, survivors=()):
-    counts = {"mutants": 9, "tested": killed + len(survivors), "killed": killed, "killed_at_first": killed}
-    return counts | {"seed": 0, "commit": "abc", "survivors": list(survivors)}
+    counts = {"mutants": 9, "tested": killed + len(survivors), "killed": killed}
+    return counts | {"commit": "abc", "survivors": list(survivors)}
 
 
 def test_rows_of_other_modules_are_kept(tmp_path):
-    mutation.store_results(tmp_path, "links.py", row(3))
-    mutation.store_results(tmp_path, "leaks.py", row(4))
-    mutation.store_results(tmp_path, "links.py", row(5))
-    rows = mutation.read_results(tmp_path)
+    results.store_results(tmp_path, "links.py", row(3))
+    results.store_results(tmp_path, "leaks.py", row(4))
+    results.store_results(tmp_path, "links.py", row(5))
+    rows = results.read_results(tmp_path)
     assert {module: row["killed"] for module, row in rows.items()} == {"leaks.py": 4, "links.py": 5}
-    assert "| all |  | 18 | 9 | 9 | 9 | 0 | 1.000 |" in (tmp_path / "mutation.md").read_text()
+    assert "| all |  | 18 | 9 | 9 | 0 | 1.000 |" in (tmp_path / "mutation.md").read_text()
 
 
-def test_a_survivor_is_shown_with_its_reason_and_does_not_lower_the_score(monkeypatch):
+def test_a_survivor_is_shown_with_its_reason(monkeypatch):
     survivor = {"line": 3, "code": "x = 1", "before": "1", "after": "2"}
-    monkeypatch.setattr(mutation, "EQUIVALENT", [])
-    assert "| all |  | 9 | 4 | 3 | 3 | 0 | 0.750 |" in mutation.page({"links.py": row(3, [survivor])})
-    monkeypatch.setattr(mutation, "EQUIVALENT", [Equivalent("links.py", "x = 1", "1", "2", "x is never read.")])
-    page = mutation.page({"links.py": row(3, [survivor])})
-    assert "| all |  | 9 | 4 | 3 | 3 | 1 | 1.000 |" in page
+    monkeypatch.setattr(results, "equivalents", dict)
+    assert "| all |  | 9 | 4 | 3 | 0 | 0.750 |" in results.page({"links.py": row(3, [survivor])})
+    monkeypatch.setattr(results, "equivalents", lambda: {"links.py": {"x = 1": {"1 -> 2": "x is never read."}}})
+    page = results.page({"links.py": row(3, [survivor])})
+    assert "| all |  | 9 | 4 | 3 | 1 | 0.750 |" in page
     assert "- `links.py`, line 3, `x = 1`: `1` became `2`. x is never read." in page
+
+
+def test_every_reason_is_about_a_mutant_that_exists():
+    for module, lines in results.equivalents().items():
+        text = (ROOT / module).read_text()
+        found = {(results.survivor_of(text, m)["code"], f"{m.before} -> {m.after}") for m in mutants(text)}
+        assert {(code, change) for code, changes in lines.items() for change in changes} <= found, module
 
 
 def test_a_survivor_is_killed_if_all_mutants_like_it_on_its_line_are(tmp_path, monkeypatch):
@@ -119,14 +131,75 @@ def test_a_survivor_is_killed_if_all_mutants_like_it_on_its_line_are(tmp_path, m
     second = "x = 0\ny = a[0, 1]\n"
     survivor = {"line": 2, "code": "y = a[0, 0]", "before": "0", "after": "1"}
     for killed, expected in (((), 3), ((second,), 3), ((second, "x = 0\ny = a[1, 0]\n"), 4)):
-        outcomes = dict.fromkeys(killed, "failed")
-        monkeypatch.setattr(mutation, "outcome_of", lambda *args, known=outcomes: known.get(args[2].text, "passed"))
+
+        def outcomes(copy, module, found, tests, known=killed):
+            return ["failed" if mutant.text in known else "passed" for mutant in found]
+
+        monkeypatch.setattr(mutation, "outcomes_of", outcomes)
         assert mutation.retest(tmp_path, "links.py", row(3, [survivor]))["killed"] == expected
+
+
+MODULE = """LIMIT = 3
+
+def is_small(x, least=1):
+    def is_below(y):
+        return y < LIMIT
+    return is_below(x) and x >= least
+
+class Kind:
+    @property
+    def name(self):
+        return "kind"
+
+def never_called():
+    return 1
+"""
+TESTS_OF_MODULE = """from fastspml.small import Kind, is_small
+
+def test_bounds():
+    assert is_small(1) and not is_small(3)
+
+def test_name():
+    assert Kind().name == "kind"
+"""
+PROGRAM = """
+from pathlib import Path
+from bench.mutation.mutants import mutants
+from bench.mutation.running import outcomes_of
+
+copy = Path("copy").resolve()
+found = mutants((copy / "fastspml" / "small.py").read_text())
+for mutant, outcome in zip(found, outcomes_of(copy, "small.py", found, ["test_small.py"])):
+    print(f"{mutant.line}: {mutant.before} -> {mutant.after}: {outcome}")
+"""
+
+
+def test_mutants_are_tested_in_functions_and_on_import(tmp_path):
+    files = {"fastspml/__init__.py": "", "fastspml/small.py": MODULE, "tests/test_small.py": TESTS_OF_MODULE}
+    for name, text in files.items():
+        (tmp_path / "copy" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "copy" / name).write_text(text)
+    environment = {"PATH": "/usr/bin", "PYTHONPATH": str(ROOT.parent)}
+    command = [sys.executable, "-c", PROGRAM]
+    got = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert got.stdout.splitlines() == [
+        "1: 3 -> 4: failed",
+        "3: 1 -> 2: failed",
+        "5: return y < LIMIT -> return None: failed",
+        "5: y < LIMIT -> (y <= LIMIT): failed",
+        "6: return is_below(x) and x >= least -> return None: failed",
+        "6: is_below(x) and x >= least -> (is_below(x) or x >= least): failed",
+        "6: x >= least -> (x > least): failed",
+        '11: return "kind" -> return None: failed',
+        "14: return 1 -> return None: passed",
+        "14: 1 -> 2: passed",
+    ]
+    assert (tmp_path / "copy" / "fastspml" / "small.py").read_text() == MODULE
 
 
 def test_all_modules_outside_the_kernels_have_tests():
     modules = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")}
     with_mutants = {module for module in modules if mutants((ROOT / module).read_text())}
     left_out = {module for module in with_mutants if module.startswith(("kernels/", "examples/"))}
-    assert with_mutants - left_out - set(mutation.TESTS) == {"__main__.py"}
-    assert set(mutation.TESTS) <= modules
+    assert with_mutants - left_out - set(TESTS) == {"__main__.py"}
+    assert set(TESTS) <= modules

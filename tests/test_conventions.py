@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fastspml
-from bench.known_mutants import KNOWN
+from bench.mutation.known import KNOWN
 from tests import naive
 
 ROOT = Path(fastspml.__file__).parent

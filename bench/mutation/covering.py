@@ -20,13 +20,17 @@ STARTERS = ("_execute_child", "spawnv_passfds", "_launch")  # of subprocess and 
 
 
 class CoveringTest(NamedTuple):
-    """A test: its name in pytest, its seconds of CPU time, and the lines that it and its fixtures ran, by module."""
+    """A test: its name in pytest, its seconds of CPU time, the lines that it and its fixtures ran, by module.
+
+    Lines that processes run which it or its fixtures start are not known.
+    """
 
     name: str
     seconds: float
     lines: dict[str, list[int]]
     fixture_lines: dict[str, list[int]]
     starts_processes: bool
+    fixture_starts_processes: bool
 
     @property
     def file(self) -> str:
@@ -47,13 +51,15 @@ class LineRecorder:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Time a test with its fixtures, and keep what was recorded."""
         self._fixture_lines: set[tuple[str, int]] = set()
-        self._lines, self._starts_processes, began = set(), False, time.process_time()
+        self._lines, self._starts_processes, self._fixture_starts = set(), False, False
+        began = time.process_time()
         try:
             return (yield)
         finally:
             seconds = time.process_time() - began
             lines, fixture_lines = self._by_module(self._lines), self._by_module(self._fixture_lines)
-            self.tests.append(CoveringTest(item.nodeid, seconds, lines, fixture_lines, self._starts_processes))
+            starts = self._starts_processes, self._fixture_starts
+            self.tests.append(CoveringTest(item.nodeid, seconds, lines, fixture_lines, *starts))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
@@ -61,6 +67,7 @@ class LineRecorder:
         with self._traced():
             result = yield
         self._fixture_lines, self._lines = self._lines, set()
+        self._fixture_starts, self._starts_processes = self._starts_processes, False
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -158,7 +165,7 @@ def covering(
 ) -> tuple[list[CoveringTest], list[CoveringTest]]:
     """Return the tests that run one of the lines `first` to `last` of a module, the fastest first, and others that may.
 
-    Those are in a file with fixtures that run such a line, or with a test that starts processes. All may if no test is
+    Those start processes, or are in a file with fixtures that do so or that run such a line. All may if no test is
     known to run the lines, or if they run on import: the test that imports the module is not the one that uses them.
     """
 
@@ -167,5 +174,6 @@ def covering(
 
     certain = sorted((test for test in tests if runs(test.lines)), key=lambda test: test.seconds)
     all_may = on_import or not certain
-    files = {test.file for test in tests if all_may or runs(test.fixture_lines) or test.starts_processes}
-    return certain, [test for test in tests if test.file in files and test not in certain]
+    files = {test.file for test in tests if all_may or runs(test.fixture_lines) or test.fixture_starts_processes}
+    others = [test for test in tests if test.file in files or test.starts_processes]
+    return certain, [test for test in others if test not in certain]

@@ -1,0 +1,1 @@
+"""Mutation testing of everything outside the kernels: `python -m bench.mutation`."""
