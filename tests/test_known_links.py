@@ -5,6 +5,7 @@ from __future__ import annotations
 import h5py
 import numpy as np
 import pytest
+from scipy import sparse
 
 import fastspml as fs
 from fastspml.cli import main
@@ -231,6 +232,20 @@ def test_links_are_kept_without_and_within_nodes(network):
     )
     nodes = np.array([4, 2, 9])
     np.testing.assert_array_equal(known.subset(nodes).links.toarray(), network.subset(nodes).adjacency.toarray())
+
+
+def test_terms_of_a_ranking_are_those_of_the_formula():
+    """Nodes 0 and 1 link to node 2, node 1 to node 0; smaller scores are better here."""
+    links = sparse.csr_array(np.array([[0, 0, 1, 0], [1, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]], dtype=bool))
+    terms = KnownLinks(links).terms(np.array([[-1.0, -4.0, -2.0, -8.0], [-5.0, 3.0, 2.0, 0.0]]))
+    score, neighbour, unlinked, degree = np.moveaxis(terms, -1, 0)
+    assert score.tolist() == [[1.0, 4.0, 2.0, 8.0], [5.0, -3.0, -2.0, 0.0]]
+    assert neighbour.tolist() == [
+        [3.0, 0.0, 2.0, 0.0],
+        [-8.0, 0.0, 7.0, 0.0],
+    ]  # by how much the best neighbour's is better
+    assert unlinked.tolist() == [[0.0, 1.0, 0.0, 1.0]] * 2
+    np.testing.assert_allclose(degree, [[np.log(2), 0.0, np.log(3), 0.0]] * 2)
 
 
 @pytest.mark.parametrize("name", WEIGHTS)

@@ -85,7 +85,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "runs/history.py": ("test_runs.py", "test_report.py"),
     "runs/keys.py": ("test_runs.py", "test_cli.py"),
     "ranking/calibration_files.py": ("test_calibrating.py",),
-    "ranking/hidden_calibration.py": ("test_cli_calibrate.py",),
+    "ranking/hidden_calibration.py": ("test_hidden_calibration.py", "test_cli_calibrate.py"),
     "ranking/known_links.py": ("test_known_links.py",),
     "selection/refinements.py": ("test_refinements.py",),
     "selection/ranking_weights.py": ("test_ranking_weights.py",),

@@ -17,7 +17,7 @@ from fastspml.ranking.scores import NodeScores, blocks
 N_GROUPS = 10  # of nodes, by their expected number of links
 
 # Pairs are added up by probability, in bins of equal ratio, so that memory does not grow with their number.
-BINS = np.concatenate([[0.0], np.geomspace(1e-12, 1.0, 4096)])
+BINS = np.geomspace(1e-12, 1.0, 4096)
 
 
 @dataclass(frozen=True)
