@@ -111,6 +111,97 @@ def test_memory_of_networks_that_share_arrays_is_counted_for_each(path, monkeypa
     assert len(fs.read_networks(path, verify=False)) == 40
 
 
+# Bytes that reading a file takes at its peak: what is kept (+) and, in `max`, what is discarded again. A text takes 128
+# bytes and twice its characters; a node takes 24 bytes; converting takes 48 bytes a dense value and 24 bytes a row.
+TEXT, ROW = 128, 24
+EYE = 3 * 8 + 3 * 4 + 4 * 8  # data, indices and indptr of 3 x 3 features
+NO_LINKS = 4 * 8
+NAME = 3 + TEXT + 2 * 3  # the name of a network with three letters, as it is stored and as text
+
+
+def write_eye(path, links=None, **names):
+    fs.write_networks(path, fs.Network(np.eye(3), links, name="abc", **names))
+
+
+def write_positions(path):
+    fs.write_networks(path, fs.Network(np.eye(3), name="abc").subset([2, 0]))
+
+
+def write_dense(path):
+    links = np.eye(3, k=1, dtype=np.int8)
+    write_h5ad_of(path, np.ones((3, 2), np.int8), links)
+    with h5py.File(path, "r+") as file:
+        file["obsp/more"] = links
+        file["obsp/more"].attrs["encoding-type"] = "array"
+
+
+def write_narrow_indices(path):
+    write_h5ad_csr(path, "X", np.ones(3), np.arange(3, dtype=np.int8), np.arange(4, dtype=np.int8), (3, 3))
+
+
+def write_long_texts(path):
+    write_h5ad_of(path, np.ones((3, 1)))
+    with h5py.File(path, "r+") as file:
+        file["obs/_index"] = np.array(["a", "bb", "cccc"], dtype=h5py.string_dtype())
+        file["obs"].attrs["_index"] = "_index"
+
+
+def write_large_chunk(path):
+    write_eye(path)
+    with h5py.File(path, "r+") as file:
+        replace(file, DATA, data=np.ones(3), chunks=(100,), maxshape=(None,))
+        sign(file, DATA, np.ones(3))
+
+
+def write_float32_weights(path):
+    fs.save_model(path, fs.Metric.diagonal(np.ones(3)))
+    with h5py.File(path, "r+") as file:
+        replace(file, "metric/weights", data=np.ones(3, np.float32))
+        sign(file, "metric/weights", np.ones(3, np.float32))
+
+
+PEAKS = {
+    "features": (write_eye, EYE + 3 * ROW + NO_LINKS + NAME),
+    "links": (
+        lambda path: write_eye(path, np.eye(3, k=1)),
+        EYE + 3 * ROW + 2 * (1 + 4) + 4 * 8 + NAME,
+    ),
+    "names": (
+        lambda path: write_eye(path, nodes=["a", "bb", "cccc"]),
+        EYE + 3 * ROW + (3 * TEXT + 2 * 3 * 4) + 3 * 4 * 4 + NO_LINKS + NAME,
+    ),
+    "longer names": (  # while they are compared, they take three times their array
+        lambda path: write_eye(path, nodes=["a", "b", "c" * 100]),
+        EYE + 3 * ROW + (3 * TEXT + 2 * 3 * 100) + 3 * 3 * 4 * 100,
+    ),
+    "numbered nodes": (lambda path: write_eye(path, nodes=[5, 6, 7]), EYE + 3 * ROW + 3 * 8 + NO_LINKS + NAME),
+    "positions": (write_positions, 2 * (8 + 4) + 3 * 8 + 2 * ROW + 2 * 8 + 3 * 8 + NAME),
+    "dense": (  # as counts, features are float32
+        write_dense,
+        (6 + 6 * (4 + 4) + 4 * 8 + 3 * ROW) + (9 + 2 * (1 + 4) + 4 * 8) + (9 + 9 * 48 + 3 * ROW),
+    ),
+    "narrow indices": (write_narrow_indices, 3 * (8 + 1 + 8) + 4 * (1 + 8) + 3 * ROW),
+    "texts of any length": (  # 16 bytes are stored for each, which is where it is in the heap
+        write_long_texts,
+        (24 + 3 * (8 + 4) + 4 * 8 + 3 * ROW) + max(3 * 16, 3 * 3 * 4 * 4) + (3 * TEXT + 2 * 7),
+    ),
+    "a large chunk": (write_large_chunk, EYE + (800 - 24) + 3 * ROW + NO_LINKS + NAME),
+    "float32 weights": (write_float32_weights, (1 + TEXT + 2 * 8) + 3 * (4 + 8)),
+}
+
+
+@pytest.mark.parametrize("case", PEAKS)
+def test_the_memory_that_a_file_takes_is_counted_to_the_byte(path, monkeypatch, case):
+    write, expected = PEAKS[case]
+    write(path)
+    read = fs.load_model if case == "float32 weights" else fs.read_networks
+    monkeypatch.setattr(reading, "available_memory", lambda: expected)
+    read(path)
+    monkeypatch.setattr(reading, "available_memory", lambda: expected - 1)
+    with pytest.raises(ValueError, match="nets.h5 takes more than 0.0 GB up to"):
+        read(path)
+
+
 def deflate_bomb(file, place, declared, inflated, n_random=0, extra_filter=()):
     """Store a chunk that inflates to more bytes than it declares, zeros after some random bytes."""
     del file[place]

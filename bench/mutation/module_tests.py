@@ -50,7 +50,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "metric/full_metric.py": ("test_metric.py",),
     "metric/factored_metric.py": ("test_metric.py",),
     "metric/explanations.py": ("test_metric.py", "test_dense_blocks.py"),
-    "io/checksums.py": ("test_reading.py", "test_network_files.py", "test_hostile_files.py"),
+    "io/checksums.py": ("test_checksums.py", "test_reading.py", "test_network_files.py", "test_hostile_files.py"),
     "io/filters.py": ("test_limits.py", "test_hostile_files.py"),
     "io/heaps.py": ("test_heaps.py",),
     "io/elements.py": ("test_network_files.py", "test_reading.py", "test_hostile_files.py"),
