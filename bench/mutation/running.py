@@ -27,7 +27,8 @@ ROOT = Path(__file__).parent.parent.parent
 PARTS = ("fastspml", "tests", "bench", "data", "pyproject.toml", "setup.cfg", "README.md", "CHANGELOG.md", "LICENSE")
 # A test fails if it takes more CPU time than LIMIT_FACTOR times its usual one and LIMIT_EXTRA_S.
 LIMIT_FACTOR, LIMIT_EXTRA_S = 3.0, 10.0
-LIMIT_WAITING_S = 600.0  # for all tests of a mutant, which may wait: the machine may be busy
+# All tests of a mutant together may wait for longer: the machine may be busy.
+WAITING_FACTOR, WAITING_EXTRA_S = 20.0, 300.0
 KILLED = ("failed", "time")
 OPTIONS = (
     "-q", "-o", "addopts=", "--benchmark-disable", "-p", "no:cacheprovider",
@@ -174,11 +175,15 @@ def _imported_anew(copy: Path, tests: Sequence[CoveringTest]) -> str:
     if not tests:
         return "none"
     files = list(dict.fromkeys(test.file for test in tests))
-    return in_fork(lambda: run_pytest(copy, files, ["-x"], [Selection(_limits_s(tests))]), LIMIT_WAITING_S)
+    return in_fork(lambda: run_pytest(copy, files, ["-x"], [Selection(_limits_s(tests))]), _waiting_s(tests))
 
 
 def _limits_s(tests: Sequence[CoveringTest]) -> dict[str, float]:
     return {test.name: LIMIT_FACTOR * test.seconds + LIMIT_EXTRA_S for test in tests}
+
+
+def _waiting_s(tests: Sequence[CoveringTest]) -> float:
+    return WAITING_FACTOR * sum(test.seconds for test in tests) + WAITING_EXTRA_S
 
 
 Task = tuple[Mutant, tuple[list[CoveringTest], list[CoveringTest]]]
@@ -199,9 +204,9 @@ def _in_forks(copy: Path, path: Path, tasks: Sequence[Task], tests: Sequence[str
         functions, outcomes = functions_of(path), []
         gc.freeze()  # forks copy fewer pages
         for mutant, (certain, others) in tasks:
-            test = partial(_test, session, functions, path, mutant, [*certain, *others])
+            all_tests = [*certain, *others]
             with written(path, mutant.text):
-                outcome = in_fork(test, LIMIT_WAITING_S)
+                outcome = in_fork(partial(_test, session, functions, path, mutant, all_tests), _waiting_s(all_tests))
             outcomes.append("import" if outcome == "none" else outcome)
         return outcomes
 
