@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -58,6 +59,33 @@ def test_the_slope_of_separated_scores_is_that_of_a_ridge_of_one_thousandth():
     expected = LogisticRegression(C=1e3, tol=1e-12, max_iter=10_000).fit(scores[:, None], labels)
     got = logistic_fit(scores, labels.astype(float), np.ones(4))
     assert got == pytest.approx((expected.coef_[0, 0], expected.intercept_[0]), rel=1e-3)
+
+
+SPREAD = np.random.default_rng(0).standard_t(1, 200)
+LOGISTIC = {
+    "noise": (np.linspace(-3, 3, 300), (np.random.default_rng(0).random(300) < 0.1) | (np.arange(300) > 250)),
+    "separated": (np.array([-1.0, -0.5, 1.0, 3.0]), np.array([0, 0, 1, 1])),
+    "separated by far": (SPREAD, SPREAD > 5.0),
+    "one outlier": (np.append(np.linspace(-0.1, 0.1, 200), 50.0), np.arange(201) == 200),  # whole steps go too far
+}
+
+
+@pytest.mark.parametrize("case", LOGISTIC)
+def test_no_small_change_of_a_logistic_fit_lowers_its_loss(case):
+    """The gradient of the log loss and of the ridge of one thousandth on the slope is zero."""
+    scores, labels = LOGISTIC[case]
+    weights = 1.0 + np.arange(len(scores)) % 3
+    slope, intercept = logistic_fit(scores, labels.astype(float), weights)
+    errors = weights * (expit(slope * scores + intercept) - labels)
+    assert errors @ scores + 1e-3 * slope == pytest.approx(0.0, abs=1e-6)
+    assert errors.sum() == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("label", [0.0, 1.0])
+def test_a_logistic_fit_to_links_alone_or_to_none_is_finite(label):
+    slope, intercept = logistic_fit(np.array([0.0, 1.0, 2.0]), np.full(3, label), np.ones(3))
+    assert expit(intercept) == pytest.approx(label, abs=1e-6)
+    assert slope == pytest.approx(0.0, abs=1e-6)
 
 
 def test_a_logistic_calibration_standardizes_its_scores():
@@ -176,7 +204,9 @@ def test_reliability_curve():
     assert calibration_error(curve, by_links=True) == pytest.approx((0.7 * 0.075 + 1.7 * 0.15) / 2.4)
     weighted = reliability_curve(np.repeat(probabilities, 2), np.repeat(labels, 2), n_groups=2)
     np.testing.assert_allclose(reliability_curve(probabilities, labels, 2 * np.ones(6), n_groups=2), weighted)
+    assert reliability_curve([], []).shape == (0, 3)
     assert calibration_error(reliability_curve([], [])) == 0.0
+    assert reliability_curve([0.25], [True]).tolist() == [[0.25, 1.0, 1.0]]
 
 
 def test_a_reliability_curve_has_ten_groups_of_equal_expected_links():

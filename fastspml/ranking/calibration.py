@@ -231,7 +231,7 @@ def calibration_error(curve: np.ndarray, by_links: bool = False) -> float:
     It is the mean difference between predicted and observed shares over all pairs or, with ``by_links``, over all
     expected links.
     """
-    mass = curve[:, 2] * (curve[:, 0] if by_links else 1.0)
+    mass = curve[:, 0] * curve[:, 2] if by_links else curve[:, 2]
     if not mass.sum():
         return 0.0
     return float(np.sum(np.abs(curve[:, 0] - curve[:, 1]) * mass) / mass.sum())
