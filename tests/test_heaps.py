@@ -37,7 +37,9 @@ FREE = (0, 4096 - 16 - 40)  # the rest of a heap after an object of 20 bytes
         (heap([(1, 20), FREE]), 20),
         (bytes(77) + heap([(1, 20), FREE]) + heap([(1, 3), (2, 17), (0, 4096 - 16 - 24 - 40)]), 20),
         (heap([(1, 20), (2, 5000)]), 20),  # beyond the end of the heap
+        (heap([(1, 4096 - 16 - 16)]), 4096 - 16 - 16),  # ends where the heap ends
         (heap([(1, 20), FREE], size=4096)[:4000], 0),  # HDF5 refuses heaps beyond the end of the file
+        (bytes(100) + heap([(1, 20), FREE], size=4096)[:4000], 0),
         (b"GCOL-1234" * 1000, 0),
         (b"GCOL\x01\0\0\0" + bytes(5000), 0),  # a name, padded with zeros
     ],

@@ -14,13 +14,9 @@ from scipy import sparse
 
 import fastspml as fs
 from fastspml.io import reading
-from fastspml.io.filters import check_inflation
+from fastspml.io.filters import check_filters, check_inflation
 from fastspml.io.limits import (
-    DENSE_VALUE_BYTES,
     MAX_UNCHECKED_CHUNK_BYTES,
-    ROW_BYTES,
-    SPARSE_VALUE_BYTES,
-    TEXT_BYTES,
     check_n_features,
     conversion_bytes,
     csr_bytes,
@@ -245,18 +241,39 @@ def test_a_stored_chunk_that_is_larger_than_declared_is_refused(path):
         fs.read_networks(path, verify=False)
 
 
-def test_a_chunk_that_claims_to_be_huge_is_refused_before_it_is_read(path):
+@pytest.mark.parametrize("excess", [0, 1])
+def test_a_stored_chunk_may_be_a_thousandth_and_64_bytes_larger_than_declared(path, excess):
+    """What is in it is left to HDF5 if it is not of gzip."""
+    n_stored = 1_000_000 + 1000 + 64 + excess
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("data", (1_000_000,), "u1", chunks=(1_000_000,), compression="lzf")
+        dataset.id.write_direct_chunk((0,), bytes(n_stored))
+        got = check_inflation(dataset)
+    assert got == (f"has a chunk of {n_stored} bytes, more than the declared 1000000" if excess else "")
+
+
+@pytest.mark.parametrize("options", [{}, {"chunks": (63_000,)}], ids=["contiguous", "chunked"])
+def test_bytes_that_could_be_inflated_but_are_not_compressed_are_read(path, options):
+    content = zlib.compress(np.random.default_rng(0).bytes(62_000) + bytes(100_000)).ljust(63_000, b"\0")
+    with h5py.File(path, "w") as file:
+        assert check_inflation(file.create_dataset("data", data=np.frombuffer(content, np.uint8), **options)) == ""
+
+
+@pytest.mark.parametrize("excess", [0, 1])
+def test_a_chunk_that_claims_to_be_huge_is_refused_before_it_is_read(path, excess):
     """The size of a chunk is a number in the file: two gigabytes cost a damaged byte."""
     fs.write_networks(path, fs.Network(np.eye(3)))
     with h5py.File(path, "r+") as file:
-        values = np.random.default_rng(0).random(100)
-        dataset = replace(file, DATA, data=values, chunks=(100,), compression="gzip")
+        values = np.random.default_rng(0).random(10_000)
+        dataset = replace(file, DATA, data=values, chunks=(10_000,), compression="gzip")
         n_bytes = dataset.id.get_storage_size()
     key = struct.pack("<IIQQ", n_bytes, 0, 0, 0)  # of the chunk's B-tree: size, filters left out, offsets
     content = path.read_bytes()
     assert content.count(key) == 1
-    path.write_bytes(content.replace(key, struct.pack("<IIQQ", 2**31, 0, 0, 0)))
-    with pytest.raises(ValueError, match="has a chunk of 2147483648 bytes, more than the file has;"):
+    claimed = 2**31 if excess else len(content)
+    path.write_bytes(content.replace(key, struct.pack("<IIQQ", claimed, 0, 0, 0)))
+    match = f"has a chunk of {claimed} bytes, more than the {'file has' if excess else 'declared 80000'};"
+    with pytest.raises(ValueError, match=match):
         fs.read_networks(path, verify=False)
 
 
@@ -294,28 +311,62 @@ def test_a_large_chunk_that_gzip_makes_larger_is_read(tmp_path):
     assert np.array_equal(fs.read_networks(path)[0].features.toarray(), expected)
 
 
+@pytest.mark.parametrize("declared", [200_000, 2**20 - 64])  # 1 MB is inflated at a time
 @pytest.mark.parametrize("excess", [0, 1])
-def test_a_chunk_may_inflate_to_its_declared_size_and_the_overhead_of_filters(path, excess):
+def test_a_chunk_may_inflate_to_its_declared_size_and_the_overhead_of_filters(path, declared, excess):
     fs.write_networks(path, fs.Network(np.eye(3)))
     with h5py.File(path, "r+") as file:
-        deflate_bomb(file, DATA, declared=200_000, inflated=200_064 + excess, n_random=100_000)
+        deflate_bomb(file, DATA, declared, inflated=declared + 64 + excess, n_random=100_000)
         got = check_inflation(file[DATA])
-    assert got == ("has a chunk that inflates to more than the declared 200000 bytes" if excess else "")
+    assert got == (f"has a chunk that inflates to more than the declared {declared} bytes" if excess else "")
+
+
+def layout_of(order):
+    """Return the layout of an array with filters: gzip (z), lzf (l), shuffle (s), checksum (c), scale-offset (o)."""
+    layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    layout.set_chunk((3,))
+    add = {
+        "z": lambda: layout.set_deflate(9),
+        "l": lambda: layout.set_filter(h5py.h5z.FILTER_LZF, h5py.h5z.FLAG_OPTIONAL),
+        "s": layout.set_shuffle,
+        "c": layout.set_fletcher32,
+        "o": lambda: layout.set_scaleoffset(h5py.h5z.SO_INT, 0),
+    }
+    for code in order:
+        add[code]()
+    return layout
 
 
 @pytest.mark.parametrize(
-    ("order", "match"), [("zz", "was compressed more than once"), ("zs", "was shuffled after it was compressed")]
+    ("order", "expected"),
+    [
+        ("", ""),
+        ("s", ""),
+        ("sz", ""),
+        ("slc", ""),
+        ("csz", ""),
+        ("zc", ""),
+        ("zz", "was compressed more than once"),
+        ("cslz", "was compressed more than once"),
+        ("zs", "was shuffled after it was compressed"),
+        ("czs", "was shuffled after it was compressed"),
+        ("szs", "was shuffled after it was compressed"),
+        ("o", "went through an unknown filter"),
+        ("so", "went through an unknown filter"),
+    ],
 )
-def test_unusual_filters_are_refused(path, order, match):
+def test_which_filters_are_known(order, expected):
+    assert check_filters(layout_of(order)) == expected
+
+
+@pytest.mark.parametrize("order", ["zz", "zs"])
+def test_unusual_filters_are_refused(path, order):
     fs.write_networks(path, fs.Network(np.eye(3)))
     with h5py.File(path, "r+") as file:
         del file[DATA]
-        layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        layout.set_chunk((3,))
-        for code in order:
-            layout.set_deflate(9) if code == "z" else layout.set_shuffle()
         space = h5py.h5s.create_simple((3,))
-        h5py.h5d.create(file["networks/000/X"].id, b"data", h5py.h5t.IEEE_F64LE, space, layout)
+        h5py.h5d.create(file["networks/000/X"].id, b"data", h5py.h5t.IEEE_F64LE, space, layout_of(order))
+    match = check_filters(layout_of(order))
     with pytest.raises(ValueError, match=f"X/data of nets.h5 {match}; write the file again"):
         fs.read_networks(path, verify=False)
 
@@ -398,6 +449,23 @@ def test_sentences_quote_little_of_a_file(tmp_path, place):
     assert sentence.isprintable()
 
 
+@pytest.mark.parametrize("n_stored", [0, 100])
+@pytest.mark.parametrize("excess", [0, 1])
+def test_an_array_may_declare_1100_times_the_stored_bytes_and_4096_more(tmp_path, n_stored, excess):
+    path, n_declared = tmp_path / "a.h5ad", 1100 * n_stored + 4096 + excess
+    write_h5ad_of(path)
+    with h5py.File(path, "r+") as file:
+        dataset = file.create_dataset("X", (1, n_declared), "u1", chunks=(1, 100))
+        dataset.attrs["encoding-type"] = "array"
+        dataset[0, :n_stored] = 1
+        assert dataset.id.get_storage_size() == n_stored
+    if not excess:
+        assert fs.read_networks(path)[0].features.sum() == n_stored
+        return
+    with pytest.raises(ValueError, match=f"X of a.h5ad declares {n_declared} bytes, but only {n_stored} are stored"):
+        fs.read_networks(path)
+
+
 def test_an_array_may_not_declare_far_more_than_is_stored(tmp_path):
     path = tmp_path / "nets.h5"
     fs.write_networks(path, make_network())
@@ -414,10 +482,10 @@ def test_an_array_may_not_declare_far_more_than_is_stored(tmp_path):
 @pytest.mark.parametrize(
     ("matrix", "expected"),
     [
-        (np.ones((7, 5)), 35 * DENSE_VALUE_BYTES + 7 * ROW_BYTES),
+        (np.ones((7, 5)), 35 * 48 + 7 * ROW),
         (np.ones((0, 5)), 0),
-        (sparse.csr_array(np.eye(7, 5)), 5 * SPARSE_VALUE_BYTES + 12 * ROW_BYTES),
-        (sparse.csc_array((7, 5)), 12 * ROW_BYTES),
+        (sparse.csr_array(np.eye(7, 5)), 5 * 40 + 12 * ROW),
+        (sparse.csc_array((7, 5)), 12 * ROW),
     ],
 )
 def test_memory_for_a_conversion_grows_with_values_and_rows(matrix, expected):
@@ -431,5 +499,5 @@ def test_memory_of_a_matrix_is_that_of_its_arrays():
 
 
 def test_memory_of_texts_grows_with_their_number_and_their_characters():
-    assert text_object_bytes(3, 10) == 3 * TEXT_BYTES + 20
+    assert text_object_bytes(3, 10) == 3 * TEXT + 20
     assert text_array_bytes(3, 10) == 120

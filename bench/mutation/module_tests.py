@@ -17,7 +17,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "weighting.py": ("test_weighting.py", "test_dense_blocks.py"),
     "tokens.py": ("test_readers_text.py", "test_interop.py"),
     "cli/output.py": ("test_cli_output.py",),
-    "io/limits.py": ("test_limits.py", "test_writing.py"),
+    "io/limits.py": ("test_checksums.py", "test_limits.py", "test_writing.py"),
     "io/readers/bounds.py": ("test_readers_limits.py",),
     "io/readers/counts.py": ("test_readers_text.py", "test_readers_limits.py"),
     "io/readers/npy.py": (
@@ -30,7 +30,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "io/readers/edges.py": ("test_readers_text.py", "test_readers_limits.py"),
     "io/readers/linqs.py": ("test_readers_graphs.py",),
     "io/readers/npz.py": ("test_readers_graphs.py", "test_readers_limits.py"),
-    "io/readers/matlab.py": ("test_readers_graphs.py", "test_readers_limits.py"),
+    "io/readers/matlab.py": ("test_readers_matlab.py", "test_readers_limits.py"),
     "io/readers/snap_ego.py": ("test_readers_graphs.py",),
     "io/readers/text.py": ("test_readers_text.py", "test_dense_blocks.py", "test_readers_limits.py"),
     "io/readers/debian.py": ("test_readers_text.py", "test_readers_limits.py"),

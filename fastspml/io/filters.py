@@ -42,8 +42,6 @@ def check_inflation(dataset: h5py.Dataset) -> str:
     if not dataset.chunks or dataset.compression is None:
         return ""
     declared = math.prod(dataset.chunks) * dataset.id.get_type().get_size()
-    if dataset.id.get_storage_size() * MAX_INFLATION <= max(declared, MAX_UNCHECKED_CHUNK_BYTES):
-        return ""
     large: list[Any] = []
 
     def note_large(chunk: Any) -> None:
