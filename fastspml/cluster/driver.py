@@ -18,17 +18,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
-
 from fastspml.cluster.dealing import Dealer, Member
 from fastspml.cluster.messages import Change, Recipe, RoundStart, networks_checksum, package_digest
 from fastspml.cluster.shared_memory import SharedStack
 from fastspml.cluster.worker import Seat
-from fastspml.kernels.arguments import N_SUMMED
+from fastspml.kernels.arguments import N_SUMMED, Sums
 from fastspml.selection import hold
 from fastspml.training.problem import Prepared, Problem
 from fastspml.training.shards import HEARTBEAT_S, Shard, round_size, threads
-from fastspml.training.state import Round, State, make_sums, n_summed
+from fastspml.training.state import Round, State, copy_sums, n_summed
 
 logger = logging.getLogger(__name__)
 
@@ -55,14 +53,13 @@ class Driver:
     ) -> None:
         self.client, self.problem, self.until = client, problem, until
         self.n_threads, self.run_here = n_threads, threads(problem, n_threads)
-        self.bare = make_sums(0, np.zeros((0, 1)), np.zeros((0, 1)), 0.0)
+        self.bare = Sums(*(part[:0] for part in state.sums[:N_SUMMED]), *copy_sums(state.sums)[N_SUMMED:])
         prepared, path = problem.prepared, None if path is None else str(Path(path).resolve())
-        counts: np.ndarray = np.zeros((0, problem.n_groups), dtype=np.int64)
         self.shared = shared_or_none(prepared) if any(map(is_here, self._n_threads())) else None
         recipe = Recipe(
             package_digest(),
             replace(problem, prepared=None),  # type: ignore[arg-type]
-            replace(state, sums=self.bare, counts=counts, round=None),
+            replace(state, sums=self.bare, counts=state.counts[:0], round=None),
             path,
             None if path is None else networks_checksum(path, prepared),
             prepared.networks if path is None else None,
@@ -133,7 +130,7 @@ class Driver:
             return
         self.has_warned = True
         n_slots, n_shards = sum(self._n_threads().values()), self.problem.n_shards
-        size = min(round_size(self.problem, self.until), self.until // n_shards)  # of the largest round
+        size = round_size(self.problem, self.until)  # of the largest round
         if not self._pays(state, n_shards, size, n_slots) and self.iteration_s is not None:
             warn_idle(f"the fit takes about {self.iteration_s * self.until:.1f} s in this process")
 

@@ -16,6 +16,7 @@ from fastspml.cluster.shared_memory import Handle
 from fastspml.io import file_checksum
 from fastspml.kernels.arguments import N_SUMMED, Sums
 from fastspml.network import Network
+from fastspml.sparse.csr import index_dtype
 from fastspml.training.problem import Prepared, Problem
 from fastspml.training.state import Round, State
 
@@ -54,7 +55,7 @@ def changes_between(before: np.ndarray, after: np.ndarray) -> Any:
     places = np.flatnonzero(before.view(bits) != after.view(bits))
     if len(places) * (after.itemsize + 4) >= after.nbytes:
         return after.copy()  # the array itself may change before it is sent
-    return (places.astype(np.uint32) if after.size < 2**32 else places), after.reshape(-1)[places]
+    return places.astype(index_dtype(after.size)), after.reshape(-1)[places]
 
 
 def with_changes(before: np.ndarray, changes: Any) -> np.ndarray:
