@@ -108,7 +108,7 @@ FULL_CLASSES = range(6, 16)  # double, single, and whole numbers of 8 to 64 bits
 OPAQUE_CLASSES = (16, 17)  # functions and the like, built otherwise
 IS_LOGICAL, IS_COMPLEX = 0x0200, 0x0800  # bits of the flags
 
-PADDING_BYTES = 64  # more than any writer appends to a compressed matrix
+AROUND_BYTES = 72  # the tag of a compressed matrix, 8 bytes, and more than any writer appends to it
 
 
 Element = tuple[int, memoryview]  # kind and content
@@ -184,12 +184,12 @@ def _inflated_size(payload: memoryview, order: str) -> int:
 
 
 def _inflate(payload: memoryview, size: int) -> memoryview:
-    """Return the one element inside a compressed one, of that size without its tag."""
+    """Return the element inside a compressed one, of that size without its tag, and the padding after it."""
     stream = zlib.decompressobj()
-    content = stream.decompress(payload, 8 + size + PADDING_BYTES)
+    content = stream.decompress(payload, size + AROUND_BYTES)
     if len(content) < 8 + size or not stream.eof:
         raise ValueError("it ends inside a compressed element")
-    return memoryview(content)[: 8 + size]
+    return memoryview(content)
 
 
 def _n_items(element: Element) -> int:
@@ -303,4 +303,4 @@ def _numbers(element: Element, order: str) -> np.ndarray:
     dtype = np.dtype(order + NUMBER_TYPES[kind])
     if len(payload) % dtype.itemsize:
         raise ValueError("an element of numbers ends inside a number")
-    return np.frombuffer(payload, dtype).astype(dtype.newbyteorder("="), copy=False)
+    return np.asarray(np.frombuffer(payload, dtype), dtype.newbyteorder("="))

@@ -187,10 +187,11 @@ def _prefixed_names(arrays: Arrays) -> Arrays:
 
 
 def _joined(features: sparse.csr_array, adjacency: sparse.csr_array, ignore_weights: bool) -> Arrays:
-    if adjacency.shape != (features.shape[0], features.shape[0]):
+    n_nodes = features.shape[0]
+    if adjacency.shape != (n_nodes, n_nodes):
         rows, columns = adjacency.shape
         raise ValueError(
-            f"features have {features.shape[0]} rows, links are {rows} x {columns}; both must describe the same nodes."
+            f"features have {n_nodes} rows, links are {rows} x {columns}; both must describe the same nodes."
         )
     if (adjacency.data < 0).any():
         raise ValueError("links have negative entries; use 0 for no link and 1 for a link.")
@@ -198,7 +199,7 @@ def _joined(features: sparse.csr_array, adjacency: sparse.csr_array, ignore_weig
         check_unweighted(adjacency.data, "links")
     is_link = adjacency.data != 0
     return {
-        "src": np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))[is_link],
+        "src": np.repeat(np.arange(n_nodes), np.diff(adjacency.indptr))[is_link],
         "dst": adjacency.indices[is_link],
         "X_indptr": features.indptr,
         "X_indices": features.indices,
@@ -258,8 +259,8 @@ def _features(arrays: Arrays) -> sparse.csr_array:
     indptr, indices = _vector(arrays, "X_indptr", "iu"), _vector(arrays, "X_indices", "iu")
     data = _vector(arrays, "X_data", "biuf")
     check_csr(indptr, indices, len(data), n_nodes, n_features, "X")
-    indptr, indices = indptr.astype(np.int64, copy=False), indices.astype(np.int64, copy=False)
-    return csr_from_parts(as_counts(data), indices, indptr, (n_nodes, n_features))
+    parts = as_counts(data), np.asarray(indices, np.int64), np.asarray(indptr, np.int64)
+    return csr_from_parts(*parts, (n_nodes, n_features))
 
 
 def _edges(arrays: Arrays) -> np.ndarray:
