@@ -13,7 +13,7 @@ from fastspml.labels import are_strings, frame_labels, frame_values, is_frame
 from fastspml.sparse.csr import canonical_adjacency
 
 
-def canonical_links(adjacency: Any, n_nodes: int, name: str, ignore_weights: bool = False) -> sparse.csr_array:
+def canonical_links(adjacency: Any, n_nodes: int, name: str, ignore_weights: bool) -> sparse.csr_array:
     """Return links as a canonical CSR array of bool; refuse negative entries and, unless ignored, weights."""
     links = canonical_adjacency(adjacency, n_nodes, name)
     if not sparse.issparse(adjacency):

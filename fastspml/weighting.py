@@ -115,8 +115,8 @@ class Weighting:
         """Learn document frequencies over all nodes of the networks; a node in several tasks counts once."""
         networks = as_networks(networks)
         check_same_features(networks)
-        smallest = [self._check_plain(network) for network in networks]
-        self.has_fractions_ = min(smallest) < 1 if self.kind == "tfidf" else None
+        have_fractions = [self._check_plain(network) for network in networks]
+        self.has_fractions_ = any(have_fractions) if self.kind == "tfidf" else None
         self.idf_ = None
         if self.kind == "tfidf" or self.drops_features:
             n_nodes, df = document_frequencies(networks)
@@ -171,7 +171,7 @@ class Weighting:
             result.append(network.replace(features=weighted[key], weighting=self))
         return result
 
-    def _check_plain(self, network: Network) -> float:
+    def _check_plain(self, network: Network) -> bool | None:
         """Refuse a network that is weighted already, or has values that the kind cannot weight; see `_check_sign`."""
         if network.weighting is not None:
             raise ValueError(
@@ -179,15 +179,17 @@ class Weighting:
             )
         return self._check_sign(network.features, network.n_sparse_features, repr(network.name))
 
-    def _check_sign(self, rows: sparse.csr_array, n_sparse: int, what: str) -> float:
-        """Refuse negative values of sparse features for tf-idf; return the smallest, or 1 if none is below 1."""
-        smallest = smallest_value(rows, n_sparse) if self.kind == "tfidf" else 1.0
+    def _check_sign(self, rows: sparse.csr_array, n_sparse: int, what: str) -> bool | None:
+        """Refuse negative values of sparse features for tf-idf; return whether any is below 1, or None for others."""
+        if self.kind != "tfidf":
+            return None
+        smallest = smallest_value(rows, n_sparse)
         if smallest < 0:
             raise ValueError(
                 f"{what} has negative features ({smallest}), which tf-idf cannot weight; "
                 "use 'l2', 'l1', 'binary' or 'none'."
             )
-        return smallest
+        return smallest < 1
 
     def _check_width(self, n_features: int, what: str) -> None:
         if n_features != self.n_features_:
@@ -219,7 +221,7 @@ class Weighting:
             values = values * self.idf_[rows.indices].astype(values.dtype)
         if self.kind in ("tfidf", "l1", "l2"):
             power = 1 if self.kind == "l1" else 2
-            values = _scale_blocks(values, rows, self._block_starts, power).astype(rows.dtype, copy=False)
+            values = np.asarray(_scale_blocks(values, rows, self._block_starts, power), dtype=rows.dtype)
         return freeze_csr(csr_from_parts(values, rows.indices, rows.indptr, rows.shape))
 
     def _local_weights(self, rows: sparse.csr_array) -> np.ndarray:

@@ -76,6 +76,12 @@ def test_sums_of_large_duplicates_do_not_overflow(value):
     assert fs.Network(features).features.data.tolist() == [4.0 * value]
 
 
+def test_duplicates_whose_sum_is_the_largest_integer_are_summed_exactly():
+    largest = 2**63 - 1
+    features = sparse.coo_array(([largest // 7] * 7, ([0] * 7, [0] * 7)), shape=(1, 1))
+    assert fs.Network(features).features.data.tolist() == [float(largest)]
+
+
 def test_duplicates_of_eight_bits_are_summed_exactly():
     features = sparse.coo_array((np.full(3, 100, np.int8), ([0] * 3, [1] * 3)), shape=(1, 2))
     assert fs.Network(features).features.data.tolist() == [300.0]
@@ -246,6 +252,17 @@ def test_a_matrix_made_canonical_is_a_new_one():
     assert given.data.tolist() == [2.0, 1.0, 0.0, 5.0]
     assert given.indices.tolist() == [1, 0, 1, 1]
     assert given.indptr.tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize("indices", [[2, 0, 2], [0, 2, 2]])
+def test_entries_of_a_canonical_row_are_sorted_and_distinct(indices):
+    got = freeze_csr(sparse.csr_array(([1.0, 4.0, 2.0], indices, [0, 0, 3]), (2, 3)))
+    values = np.bincount(indices, [1.0, 4.0, 2.0])
+    assert (got.indices.tolist(), got.data.tolist(), got.indptr.tolist()) == (
+        [0, 2],
+        values[[0, 2]].tolist(),
+        [0, 0, 2],
+    )
 
 
 def test_canonical_matrices_are_not_copied():

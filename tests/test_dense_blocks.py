@@ -79,6 +79,10 @@ def test_a_vocabulary_of_words_names_dense_features_by_number():
     assert got.tolist() == [*WORDS, "dense_0", "dense_1", "dense_2"]
 
 
+def test_a_vocabulary_of_words_names_a_single_dense_feature():
+    assert fs.Network([COUNTS, OTHERS], vocabulary=WORDS).vocabulary.tolist() == [*WORDS, "dense_0"]
+
+
 def test_a_vocabulary_may_name_dense_features():
     got = fs.Network([COUNTS, VECTORS], vocabulary=[*WORDS, "warm", "round"]).vocabulary
     assert got.tolist() == [*WORDS, "warm", "round"]
@@ -252,6 +256,14 @@ def test_one_row_of_blocks_may_hold_a_vector():
 def test_tfidf_scales_blocks_to_euclidean_length_one_and_l1_does_not():
     assert fs.Weighting().fit(NETWORK).has_unit_blocks
     assert not fs.Weighting("l1").fit(NETWORK).has_unit_blocks
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_blocks_of_any_size_are_scaled_to_length_one(scale):
+    rows = [COUNTS.astype(float), scale * VECTORS.astype(float)]
+    got = fs.Weighting("l2").fit_transform(fs.Network(rows)).features.toarray()
+    np.testing.assert_allclose(got[0], [3 / 10**0.5, 0, 1 / 10**0.5, 0.2**0.5, -(0.8**0.5)], rtol=1e-12)
+    np.testing.assert_allclose(got[1:], [[0, 0, 0, 1, 0], [0.5**0.5, 0.5**0.5, 0, 0, 0]], rtol=1e-12)
 
 
 def test_weightings_of_other_dense_blocks_differ():

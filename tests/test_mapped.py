@@ -129,6 +129,15 @@ def test_a_full_disk_costs_a_sentence(both, monkeypatch):
         both[1][0].split(0.3).train
 
 
+def test_scratch_files_need_no_reserved_bytes(both, monkeypatch):
+    monkeypatch.delattr(os, "posix_fallocate", raising=False)  # as on macOS
+    (one, *_), (other, *_) = both
+    assert_same(one.subset([5, 1]), other.subset([5, 1]))
+    got = mapped.in_file(other.features, 1000, np.float64)
+    got[:] = 2.0
+    assert got.sum() == 2000.0
+
+
 @pytest.mark.parametrize(
     ("lengths", "expected"),
     [
@@ -144,6 +153,14 @@ def test_a_full_disk_costs_a_sentence(both, monkeypatch):
 def test_rows_are_cut_into_ranges_of_at_most_five_rows_and_entries(monkeypatch, lengths, expected):
     monkeypatch.setattr(mapped, "PIECE", 5)
     assert list(mapped.row_ranges(np.cumsum([0, *lengths]))) == expected
+
+
+def test_rows_are_taken_in_blocks_of_at_most_five_entries(monkeypatch):
+    monkeypatch.setattr(mapped, "PIECE", 5)
+    matrix = csr_from_parts(np.ones(9, bool), np.tile(np.arange(3, dtype=np.int32), 3), np.arange(4) * 3, (3, 3))
+    blocks = []
+    mapped.subset_rows(matrix, np.array([2, 0, 1]), lambda block: blocks.append(block.nnz) or block)
+    assert blocks == [3, 3, 3]
 
 
 def test_a_matrix_is_mapped_if_one_of_its_arrays_is(both):

@@ -193,6 +193,8 @@ def test_words_in_every_node_carry_nothing():
          r"'network' has been weighted already \(l2\); weight plain counts, once"),
         (lambda: fs.Weighting("l1").fit(fs.Network(COUNTS)).transform(np.ones((2, 3))),
          "rows has 3 features, but the weighting was fitted on 4"),
+        (lambda: fs.Weighting("l1").fit(fs.Network(COUNTS)).transform(fs.Network(np.ones((2, 3)), name="short")),
+         "'short' has 3 features, but the weighting was fitted on 4"),
         (lambda: fs.Weighting().fit([fs.Network(COUNTS), fs.Network(np.ones((1, 2)))]), "tasks must be over one vocabulary"),
     ],
 )  # fmt: skip

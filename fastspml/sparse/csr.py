@@ -79,7 +79,7 @@ def _at_least_2d(rows: Any, what: str) -> Any:
 
 def is_blocks(features: Any) -> bool:
     """Tell whether features are a list of matrices side by side; a list of rows is a single matrix."""
-    return isinstance(features, (list, tuple)) and any(getattr(block, "ndim", 0) == 2 for block in features)
+    return isinstance(features, (list, tuple)) and any(getattr(block, "ndim", None) == 2 for block in features)
 
 
 def canonical_blocks(features: Any, what: str = "features") -> tuple[sparse.csr_array, tuple[int, ...]]:

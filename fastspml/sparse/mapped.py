@@ -110,10 +110,8 @@ def in_file(beside: sparse.csr_array, size: int, dtype: Any) -> np.ndarray:
     # NumPy records the name while the file has one, so that arrays computed from this one are put in the same folder.
     with tempfile.NamedTemporaryFile(prefix=".fastspml-", suffix=".scratch", dir=folder) as file:
         try:
-            if hasattr(os, "posix_fallocate"):
+            if hasattr(os, "posix_fallocate"):  # not on macOS, where NumPy extends the file
                 os.posix_fallocate(file.fileno(), 0, size * dtype.itemsize)
-            else:  # macOS
-                file.truncate(size * dtype.itemsize)
         except OSError as error:
             raise OSError(
                 f"{size * dtype.itemsize / 1e9:.1f} GB for part of a mapped network could not be reserved in {folder}: "
@@ -203,7 +201,7 @@ def renumbered(matrix: sparse.csr_array, rows: np.ndarray, place: np.ndarray, n_
 
 def both_ways(adjacency: sparse.csr_array) -> sparse.csr_array:
     """Return A + A' of a mapped adjacency, on disk."""
-    n_nodes = adjacency.shape[0]
+    n_nodes, _ = adjacency.shape
     counts = count_columns(adjacency)
     starts = np.concatenate([[0], np.cumsum(counts)])
     targets = in_file(adjacency, starts[-1], adjacency.indices.dtype)
