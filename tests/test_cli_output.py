@@ -79,6 +79,7 @@ def test_a_number_agrees_with_its_noun():
         (5999, "100 min"),
         (6000, "1.7 h"),
         (36_000, "10.0 h"),
+        (3_600_000, "1000.0 h"),
     ],
 )
 def test_a_time_is_in_seconds_minutes_or_hours(seconds, expected):
@@ -159,7 +160,10 @@ def test_parts_of_a_table_have_the_lines_of_header_that_they_need(capsys):
     assert parts == [[["a", "b"], ["x", "y" * 70]], [["number"], ["a", "of", "links"], ["x", "1"]]]
 
 
-@pytest.mark.parametrize(("title", "lines"), [("ab cd ef", ["ab cd ef"]), ("ab cd efg", ["ab cd", "efg"])])
+@pytest.mark.parametrize(
+    ("title", "lines"),
+    [("ab cd ef", ["ab cd ef"]), ("ab cd efg", ["ab cd", "efg"]), ("abc precision", ["abc", "precision"])],
+)
 def test_words_of_a_header_share_a_line_of_8_columns(capsys, title, lines):
     print_table([["x" * 75, "y"]], ["a", title])
     printed = capsys.readouterr().out.splitlines()
@@ -175,7 +179,9 @@ def test_a_table_that_fits_has_one_line_of_header(capsys):
 @pytest.mark.parametrize(("n_letters", "is_stacked"), [(39, False), (40, True)])
 def test_a_table_may_take_exactly_80_columns(capsys, n_letters, is_stacked):
     print_table([["a", "b", "c"]], ["x" * 18 + " y" * 9, "z" * n_letters, "w"])  # with two gaps of 2 columns
-    assert (len(capsys.readouterr().out.splitlines()) > 2) == is_stacked
+    out = capsys.readouterr().out
+    assert (len(out.splitlines()) > 2) == is_stacked
+    assert "\n\n" not in out  # a stacked header is narrow enough for one part
 
 
 def test_json_results_have_no_nan(capsys):

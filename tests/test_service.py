@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -19,7 +22,7 @@ import pytest
 import fastspml as fs
 from bench.service import hold, send_malformed
 from fastspml.service import http_server
-from fastspml.service.http_server import LinkServer
+from fastspml.service.http_server import BUFFER, MAX_LINE, LinkServer, TimedInput, serve_until_signal
 from fastspml.service.link_service import Limits, LinkService, RequestError
 from fastspml.service.openapi import describe
 from fastspml.service.search_page import search_page
@@ -46,8 +49,8 @@ def make_service(limits=None, metric=None, **names):
 class Running:
     """A server in a thread, and requests to it."""
 
-    def __init__(self, service):
-        self.server = LinkServer(service, port=0)
+    def __init__(self, service, kind=LinkServer):
+        self.server = kind(service, port=0)
         self.port = self.server.server_address[1]
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
         self.thread.start()
@@ -85,6 +88,21 @@ class Running:
     def links(self, **request):
         status, _, body = self.request("POST", "/links", json.dumps(request))
         return status, json.loads(body)
+
+
+class NotingServer(LinkServer):
+    """Tells when it has closed a connection."""
+
+    def __init__(self, *arguments, **options):
+        self.has_closed = threading.Event()
+        super().__init__(*arguments, **options)
+
+    def shutdown_request(self, request):
+        super().shutdown_request(request)
+        self.has_closed.set()
+
+
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def answer_of(connection):
@@ -320,6 +338,12 @@ def test_the_page_promises_probabilities_of_calibrated_models_only():
     assert "with their probabilities" in search_page(LinkService(model, network))
 
 
+@pytest.mark.parametrize(("vocabulary", "checked"), [(WORDS, "text"), (None, "node")])
+def test_the_page_chooses_texts_if_they_can_be_read(vocabulary, checked):
+    page = search_page(make_service(vocabulary=vocabulary, metric=fs.Metric.identity(5, vocabulary=vocabulary)))
+    assert re.findall('value="([a-z]+)" checked>', page) == [checked]
+
+
 def check_schema(value, schema, schemas):
     """Check a value against the parts of JSON Schema that the description uses."""
     if "$ref" in schema:
@@ -350,6 +374,7 @@ def test_answers_are_as_described(running):
     options = schemas["Request"]["properties"]
     assert set(options) == {"text", "counts", "node", "k", "reasons"}
     assert options["k"] == {"type": "integer", "minimum": 1, "maximum": 100, "default": 3}
+    assert options["counts"]["description"].endswith(" At most 4 known ones are read.")
 
 
 @pytest.mark.parametrize("vocabulary", [WORDS, None])
@@ -491,7 +516,32 @@ def test_what_is_not_a_proper_request_gets_a_sentence(running, sent, status, sen
     got, headers, body = running.send(sent)
     assert got == status
     assert sentence in json.loads(body)["error"]
-    assert "Allow" in headers or status != 405
+    assert headers.get("Allow") == (
+        {"/links": "POST", "/": "GET, HEAD"}[sent.split()[1].decode()] if status == 405 else None
+    )
+    assert headers.get("Connection") == (None if status in (404, 405) else "close")  # what is unread cannot be skipped
+    assert headers["Server"] == "fastspml"
+
+
+@pytest.mark.parametrize(("n_bytes", "status"), [(MAX_LINE, 404), (MAX_LINE + 1, 414)])
+def test_a_request_line_may_reach_its_limit(running, n_bytes, status):
+    start, end = b"GET /", b" HTTP/1.1\r\n"
+    line = start + (n_bytes - len(start) - len(end)) * b"a" + end
+    assert running.send(line + HOST + b"\r\n")[0] == status
+
+
+def test_a_long_content_length_is_shortened_in_the_sentence(running):
+    sent = b"POST /links HTTP/1.1\r\n" + HOST + b"Content-Length: " + 100 * b"9" + b"\r\n\r\n"
+    error = json.loads(running.send(sent)[2])["error"]
+    assert error == f"Content-Length must be a number of bytes, got {57 * '9'}...."
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"), [("", "Expecting value: line 1 column 1 (char 0)"), (5000 * "1", "Exceeds the limit")]
+)
+def test_a_body_that_is_not_json_gets_the_reason(running, body, reason):
+    error = json.loads(running.request("POST", "/links", body)[2])["error"]
+    assert error.startswith(f"the body is not JSON that can be read ({reason}")
 
 
 def test_a_body_that_ends_early_is_refused(running):
@@ -532,6 +582,25 @@ def test_a_failure_of_the_service_is_logged_and_not_shown(caplog):
     assert "Traceback" in caplog.text
 
 
+class NanService(LinkService):
+    """Has an answer that JSON does not know."""
+
+    def answer(self, request):
+        return {"links": float("nan")}
+
+
+def test_an_answer_that_is_not_json_is_a_failure_of_the_service(caplog):
+    with Running(NanService(fs.Metric.identity(5, vocabulary=WORDS), make_network())) as server:
+        assert server.links(node="anna")[0] == 500
+    assert "nan" in caplog.text
+
+
+def test_an_answer_is_logged_with_the_start_of_its_request(running, caplog):
+    caplog.set_level(logging.DEBUG, http_server.__name__)
+    running.send(30 * b"B" + b" /" + 100 * b"a" + b" HTTP/1.1\r\n" + HOST + b"\r\n")
+    assert [record.getMessage() for record in caplog.records] == [f"{17 * 'B'}... /{76 * 'a'}...: 404"]
+
+
 def test_the_load_test_counts_every_answer(running):
     got = hold(running.port, [b'{"node": "anna"}', b'{"text": "apple"}'], rate=400, seconds=0.2)
     assert got["n"] == 80
@@ -539,6 +608,27 @@ def test_the_load_test_counts_every_answer(running):
 
 
 # ---- limits of time and connections ----
+
+
+def timed_input(n_bytes, seconds):
+    """Return how many of some bytes are read within a time."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(bytes(n_bytes))
+        timed = TimedInput(ours)
+        if seconds is not None:
+            timed.allow(seconds)
+        return timed.readinto(bytearray(10))
+
+
+def test_what_arrives_within_the_time_is_read():
+    assert timed_input(3, 0.9) == 3
+
+
+@pytest.mark.parametrize(("n_bytes", "seconds"), [(3, None), (3, 0.0), (0, 0.01)])
+def test_nothing_is_read_after_the_time_is_over(n_bytes, seconds):
+    with pytest.raises(TimeoutError):
+        timed_input(n_bytes, seconds)
 
 
 def test_a_slow_request_is_refused_although_bytes_keep_arriving():
@@ -570,6 +660,82 @@ def test_a_connection_without_a_request_is_closed_in_silence():
         assert connection.recv(10) == b""
 
 
+def test_a_client_that_does_not_take_its_answer_is_dropped(caplog):
+    caplog.set_level(logging.DEBUG, http_server.__name__)
+    with Running(make_service(Limits(request_s=0.1)), NotingServer) as server, server.connect() as client:
+        server.server.page = bytes(2**24)  # more than the buffers of the connection hold
+        client.sendall(GET)
+        assert server.server.has_closed.wait(20)
+    assert [record.getMessage() for record in caplog.records] == ["GET /: 200"]
+
+
+def test_a_refused_client_gets_the_end_of_the_answer_at_once(monkeypatch):
+    monkeypatch.setattr(http_server, "LINGER_S", 60.0)  # longer than a client waits here
+    with Running(make_service()) as server, server.connect() as client:
+        client.sendall(b"garbage\r\n\r\n")
+        assert b"".join(iter(lambda: client.recv(BUFFER), b"")).startswith(b"HTTP/1.1 400")
+
+
+def test_a_refused_client_that_keeps_its_connection_is_dropped(monkeypatch):
+    monkeypatch.setattr(http_server, "LINGER_S", 0.05)
+    with Running(make_service(Limits(request_s=60.0)), NotingServer) as server, server.connect() as client:
+        client.sendall(b"garbage\r\n\r\n")
+        assert server.server.has_closed.wait(20)
+
+
+def test_a_refused_client_that_keeps_sending_is_dropped(monkeypatch):
+    monkeypatch.setattr(http_server, "LINGER_S", 60.0)
+    monkeypatch.setattr(http_server, "LINGER_BYTES", BUFFER)
+    with Running(make_service()) as server, server.connect() as client:
+        client.sendall(b"garbage\r\n\r\n")
+        with pytest.raises(OSError):  # noqa: PT011 - reset or closed
+            client.sendall(bytes(1000 * BUFFER))
+
+
+def is_open(connection):
+    """Return whether a connection that the server had no reason to close gets an answer."""
+    try:
+        connection.sendall(GET)
+        return answer_of(connection)[0] == 200
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def test_a_new_connection_closes_one_idle_connection_only(monkeypatch):
+    monkeypatch.setattr(http_server, "PLACE_S", 60.0)  # time enough for the idle one to end
+    with Running(make_service(Limits(connections=2))) as server, server.connect() as first, server.connect() as second:
+        assert is_open(first)
+        assert is_open(second)
+        with server.connect() as third:
+            assert is_open(third)
+            assert [is_open(first), is_open(second)].count(True) == 1
+
+
+def test_a_connection_that_becomes_idle_makes_room_for_one_that_waits(monkeypatch):
+    monkeypatch.setattr(http_server, "PLACE_S", 4.0)
+    with Running(make_service(Limits(connections=1))) as server, server.connect() as first:
+        first.sendall(b"POST /links HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 16\r\n\r\n")
+        assert first.recv(12) == b"HTTP/1.1 100"
+        with server.connect() as second:
+            second.sendall(GET)
+            time.sleep(0.05)
+            first.sendall(b'{"node": "anna"}')
+            assert answer_of(second)[0] == 200
+
+
+def test_a_connection_that_gets_no_thread_takes_no_place(monkeypatch, caplog):
+    def fail(thread):
+        raise RuntimeError("can't start new thread")
+
+    with Running(make_service(Limits(connections=1))) as server:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", fail)
+            with server.connect() as client:
+                assert client.recv(10) == b""
+        assert [record.message for record in caplog.records] == ["a connection failed"]
+        assert server.links(node="anna")[0] == 200
+
+
 def test_a_new_connection_takes_the_place_of_an_idle_one():
     with Running(make_service(Limits(connections=2))) as server, server.connect() as first, server.connect() as second:
         for connection in (first, second):
@@ -581,7 +747,8 @@ def test_a_new_connection_takes_the_place_of_an_idle_one():
         assert b"" in (first.recv(10**5), first.recv(10**5))
 
 
-def test_a_connection_beyond_the_limit_is_refused_if_all_others_are_busy():
+def test_a_connection_beyond_the_limit_is_refused_if_all_others_are_busy(monkeypatch):
+    monkeypatch.setattr(http_server, "PLACE_S", 0.1)
     with Running(make_service(Limits(connections=1))) as server, server.connect() as first:
         first.sendall(b"POST /links HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n")
         assert first.recv(12) == b"HTTP/1.1 100"
@@ -590,6 +757,7 @@ def test_a_connection_beyond_the_limit_is_refused_if_all_others_are_busy():
 
 
 def test_a_silent_client_that_is_refused_does_not_keep_others_waiting(monkeypatch):
+    monkeypatch.setattr(http_server, "PLACE_S", 0.1)
     monkeypatch.setattr(http_server, "LINGER_S", 60.0)  # longer than a client waits here
     with Running(make_service(Limits(connections=1))) as server, server.connect() as first:
         first.sendall(b"POST /links HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n")
@@ -638,8 +806,35 @@ def test_a_stop_finishes_requests_under_way_and_closes_idle_connections():
     assert len(json.loads(body)["links"]) == 4
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_the_command_serves_until_a_signal_and_ends_with_0(tmp_path, name):
+def test_a_connection_that_comes_while_the_server_stops_is_closed():
+    with Running(make_service()) as server:
+        server.server.is_stopping = True
+        with server.connect() as client:
+            assert client.recv(10) == b""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_serves_until_a_signal_and_restores_its_handler(number):
+    server = LinkServer(make_service(), port=0)
+    statuses, before = [], signal.getsignal(number)
+
+    def visit():
+        try:
+            with socket.create_connection(server.server_address, timeout=30) as client:
+                client.sendall(GET)
+                statuses.append(answer_of(client)[0])
+        finally:
+            os.kill(os.getpid(), number)
+
+    visiting = threading.Thread(target=visit)
+    visiting.start()
+    assert serve_until_signal(server) == number.name
+    visiting.join()
+    assert statuses == [200]
+    assert signal.getsignal(number) is before
+
+
+def test_the_command_serves_until_a_signal_and_ends_with_0(tmp_path):
     fs.write_networks(tmp_path / "nets.h5", make_network())
     fs.save_model(tmp_path / "metric.h5", fs.Metric.identity(5, vocabulary=WORDS))
     command = [sys.executable, "-m", "fastspml", "serve", "metric.h5", "nets.h5", "--port", "0", "-k", "1"]
@@ -656,10 +851,10 @@ def test_the_command_serves_until_a_signal_and_ends_with_0(tmp_path, name):
         client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         client.request("POST", "/links", '{"text": "apple"}')
         assert len(json.loads(client.getresponse().read())["links"]) == 1
-        process.send_signal(signal.Signals[name])
+        process.send_signal(signal.SIGTERM)
         rest = process.stderr.read()
         client.close()
-    assert rest == f"stopped by {name}\n"
+    assert rest == "stopped by SIGTERM\n"
     assert process.returncode == 0
 
 
@@ -685,6 +880,11 @@ def test_the_command_refuses_what_it_cannot_serve(capsys, tmp_path):
     assert code == 1
     assert "cannot listen on 127.0.0.1" in err
     assert "choose another --host or --port" in err
+
+
+def test_the_last_port_can_be_listened_on():
+    with contextlib.suppress(OSError):  # another process may have it
+        LinkServer(make_service(), port=65535).server_close()
 
 
 def test_a_service_on_another_address_answers_for_any_host():

@@ -38,7 +38,7 @@ def count(n: int, noun: str) -> str:
 
 def say(text: str) -> None:
     """Print a message on standard error; control characters other than newlines are escaped."""
-    print("\n".join(map(printable, text.split("\n"))), file=sys.stderr, flush=True)
+    print("\n".join(map(printable, text.split("\n"))), file=sys.stderr)
 
 
 def wrapped(text: str) -> str:
@@ -58,7 +58,7 @@ def say_json(line: dict[str, Any]) -> None:
 
 def print_json(value: Any) -> None:
     """Print a result for machines."""
-    print(json.dumps(json_value(value), indent=1, allow_nan=False))
+    print(json.dumps(json_value(value), indent=1))
 
 
 def print_table(rows: Sequence[Sequence[Any]], header: Sequence[str], n_repeated: int = 1, n_together: int = 1) -> None:
@@ -84,7 +84,7 @@ def print_table(rows: Sequence[Sequence[Any]], header: Sequence[str], n_repeated
     if sum(widths) + 2 * (len(widths) - 1) > _room():
         heads = [_stacked(title, width) for (title,), width in zip(heads, bodies, strict=True)]
         widths = _widths(bodies, heads)
-    n_lines = max(map(len, heads), default=0)
+    n_lines = max(map(len, heads))
     heads = [[""] * (n_lines - len(head)) + head for head in heads]
     lines = [[head[line] for head in heads] for line in range(n_lines)] + cells
     for number, columns in enumerate(_parts(widths, n_repeated, n_together)):
@@ -108,7 +108,7 @@ def _widths(bodies: Sequence[int], heads: Sequence[Sequence[str]]) -> list[int]:
 
 def _stacked(title: str, width: int) -> list[str]:
     """Return the lines of a header cell: one, or its words below each other if the column has no room for it."""
-    return [title] if len(title) <= width else textwrap.wrap(title, max(width, 8), break_long_words=False) or [""]
+    return textwrap.wrap(title, max(width, 8), break_long_words=False) or [""]
 
 
 def _parts(widths: Sequence[int], n_repeated: int, n_together: int) -> list[list[int]]:

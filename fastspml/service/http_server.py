@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import logging
@@ -23,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 JSON = "application/json"
 MAX_LINE = 2**16  # bytes of a request line, as `http.client` allows for each header
+BUFFER = 2**16  # bytes that are received or sent at a time
 LINGER_S, LINGER_BYTES = 1.0, 2**23  # how long, and how much, a client may still send after a refusal
 PLACE_S = 1.0  # how long a connection waits for a place among those that are answered
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -39,7 +41,7 @@ class TimedInput(io.RawIOBase):
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._deadline = 0.0
+        self._deadline = time.monotonic()
 
     def allow(self, seconds: float) -> None:
         """Set the time in which everything must arrive from now on."""
@@ -62,14 +64,13 @@ class Handler(BaseHTTPRequestHandler):
     server: LinkServer
     protocol_version = default_request_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    wbufsize = 2**16  # headers and body leave together
+    wbufsize = BUFFER  # headers and body leave together
 
     def setup(self) -> None:
         """Read through a buffer with a deadline."""
         super().setup()
-        self.rfile.close()
         self._input = TimedInput(self.connection)
-        self.rfile = io.BufferedReader(self._input, 2**16)
+        self.rfile = io.BufferedReader(self._input, BUFFER)
 
     def handle_one_request(self) -> None:
         """Wait for a request and answer it; whatever happens, no exception and no traceback escapes."""
@@ -85,22 +86,19 @@ class Handler(BaseHTTPRequestHandler):
         except OSError as error:
             self.close_connection = True
             if isinstance(error, TimeoutError) and not self._is_sending:  # otherwise the client has gone
-                self._refuse(RequestError(408, f"the request did not arrive within {limits.request_s:g} seconds."))
+                with contextlib.suppress(OSError):
+                    self._refuse(RequestError(408, f"the request did not arrive within {limits.request_s:g} seconds."))
 
     def end_input(self) -> None:
         """Let a connection that waits for a request end; requests that have arrived are still read."""
-        try:
+        with contextlib.suppress(OSError):  # the client has gone
             self.connection.shutdown(socket.SHUT_RD)
-        except OSError:  # the client has gone
-            self.close_connection = True
 
     def finish(self) -> None:
         """Close the connection; what a client does not take is dropped."""
-        try:
+        with contextlib.suppress(OSError):
             self.connection.settimeout(LINGER_S)
             super().finish()
-        except OSError:
-            pass
 
     def _answer(self) -> None:
         try:
@@ -180,20 +178,16 @@ class Handler(BaseHTTPRequestHandler):
         headers = {}
         if error.status == 405:
             headers["Allow"] = "POST" if self.path.startswith("/links") else "GET, HEAD"
-        try:
-            self.connection.settimeout(self.server.service.limits.request_s)
-            self._send_json(error.status, {"error": str(error)}, headers)
-            if not self._is_read:
-                self._linger()
-        except OSError:
-            self.close_connection = True
+        self._send_json(error.status, {"error": str(error)}, headers)
+        if not self._is_read:
+            self._linger()
 
     def _linger(self) -> None:
         """Discard what the client still sends: to close at once could reset the connection before it has the answer."""
         self.connection.shutdown(socket.SHUT_WR)
         self._input.allow(LINGER_S)
         n_bytes = 0
-        while n_bytes < LINGER_BYTES and (got := self.rfile.read1(2**16)):
+        while n_bytes < LINGER_BYTES and (got := self.rfile.read1(BUFFER)):
             n_bytes += len(got)
 
     def _send_json(self, status: int, value: Any, headers: dict[str, str] | None = None) -> None:
@@ -256,9 +250,8 @@ class LinkServer(ThreadingHTTPServer):
         try:
             super().__init__((host, port), Handler)
         except OSError as error:
-            reason = error.strerror or str(error)
             raise OSError(
-                f"cannot listen on {host}, port {port} ({reason}); choose another --host or --port."
+                f"cannot listen on {host}, port {port} ({error.strerror}); choose another --host or --port."
             ) from None
 
     def server_bind(self) -> None:
@@ -286,7 +279,7 @@ class LinkServer(ThreadingHTTPServer):
                 return False
             self._waiting[handler] = None
         try:
-            return bool(handler.rfile.peek(1))  # type: ignore[attr-defined]
+            return bool(handler.rfile.peek())  # type: ignore[attr-defined]
         except TimeoutError:
             return False
         finally:
@@ -326,13 +319,10 @@ class LinkServer(ThreadingHTTPServer):
     def _refuse_connection(self, request: Any) -> None:
         body = json.dumps({"error": "too many clients are connected; try again in a moment."})
         head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: {JSON}\r\nContent-Length: {len(body)}\r\n"
-        try:
-            request.settimeout(LINGER_S)
+        with contextlib.suppress(OSError):
             request.sendall(f"{head}Retry-After: 1\r\nConnection: close\r\n\r\n{body}".encode())
             request.setblocking(False)
-            request.recv(2**16)  # unread bytes would reset the connection
-        except OSError:
-            pass
+            request.recv(BUFFER)  # unread bytes would reset the connection
         self.shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -365,7 +355,6 @@ def serve_until_signal(server: LinkServer) -> str:
         arrived.wait()
     finally:
         server.stop()
-        thread.join()
         for number, handler in before.items():
             signal.signal(number, handler)
     return caught[0]
