@@ -13,9 +13,10 @@ from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 import fastspml as fs
 from fastspml import baselines
 from fastspml.ranking import calibration, hubness, index, link_table, measures, prediction
-from fastspml.ranking.measures import HiddenLinks, hidden_quality
+from fastspml.ranking.known_links import KnownLinks
+from fastspml.ranking.measures import HiddenLinks, hidden_quality, known_features
 from fastspml.ranking.model_metrics import learned_metrics
-from fastspml.ranking.scores import MEASURES
+from fastspml.ranking.scores import MEASURES, NodeScores
 from tests import naive
 from tests.conftest import dense, make_network, matrix_of
 from tests.ranking_cases import Table, metrics
@@ -67,6 +68,24 @@ def test_means_leave_undefined_nodes_out():
     assert np.isnan(quality.auc).tolist() == [False, True, True]
     assert quality.n_defined == 1
     assert quality.means()["auc"] == 0.5
+
+
+def test_means_of_no_defined_node_are_nan():
+    means = fs.link_quality(Table(np.zeros((2, 2))), fs.Network(np.ones((2, 1))), [0, 1]).means()
+    assert list(means) == list(MEASURES)
+    assert np.isnan(list(means.values())).all()
+
+
+def test_lists_have_ten_candidates_by_default(trained):
+    model, networks = trained
+    for _, _, quality in hidden_quality(model, networks):
+        assert quality.k == 10
+    values = np.zeros((6, 2))
+    assert (fs.LinkQuality(*values).k, fs.LinkQuality(*values).is_blank.shape) == (10, (0,))
+    expected = fs.link_quality(model, networks[0], range(60), k=10)
+    got = HiddenLinks(networks[0], range(60)).quality(model)
+    assert got.k == 10
+    np.testing.assert_array_equal(got.ndcg, expected.ndcg)
 
 
 def test_one_set_of_hidden_links_ranks_by_any_metric(network):
@@ -225,10 +244,12 @@ def test_nodes_without_a_known_feature_are_flagged_with_one_warning(form):
     with pytest.warns(UserWarning, match="2 of 5 nodes have no feature that the metric knows") as caught:
         quality = fs.link_quality(metric, network, range(5))
     assert len(caught) == 1
+    assert caught[0].filename == __file__
     assert quality.is_blank.tolist() == [False, True, False, True, False]
     with pytest.warns(UserWarning, match="1 of 1 nodes have no feature") as caught:
         fs.link_auc(metric, network, [3])
     assert len(caught) == 1
+    assert caught[0].filename == __file__  # the line that called link_auc
 
 
 def test_features_that_the_weighting_leaves_out_are_not_known():
@@ -236,6 +257,15 @@ def test_features_that_the_weighting_leaves_out_are_not_known():
     weighting = fs.Weighting("l2", min_df=2).fit(network)
     metric = fs.Metric.identity(4, weighting=weighting, takes_counts=True)
     assert fs.link_quality(metric, network, range(5)).is_blank.tolist() == [False, True, True, True, False]
+
+
+def test_features_of_weighted_rows_are_known_whatever_the_weighting():
+    """Rows that are weighted already may hold features that the weighting would leave out."""
+    weighting = fs.Weighting("l2", min_df=2).fit(fs.Network(BLANK))
+    for takes_counts in (False, True):
+        metric = fs.Metric.identity(4, weighting=weighting, takes_counts=takes_counts)
+        is_known = known_features(metric, 4)
+        assert is_known.tolist() == [True, *[not takes_counts] * 3]
 
 
 def test_nodes_without_features_are_blank_for_any_scorer():
@@ -251,6 +281,63 @@ def test_metrics_with_other_weightings_do_not_share_an_index(network):
         metric = fs.Metric.identity(9, weighting=fs.Weighting(kind).fit(counts), takes_counts=True)
         expected = fs.link_auc(metric, counts, range(14))
         assert np.array_equal(hidden.quality(metric).auc, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "known"),
+    [
+        ({}, range(4, 14)),
+        ({"seen": range(3, 10)}, range(4, 10)),
+        ({"known": range(2, 9)}, range(4, 9)),
+        ({"seen": range(3, 10), "known": range(2, 9)}, range(4, 9)),
+    ],
+)
+def test_a_ranking_knows_links_among_the_known_nodes_but_none_of_the_nodes_ranked(network, arguments, known):
+    metric = fs.Metric.identity(9, neighbour_weight=2.0, degree_weight=0.5, unlinked_bonus=1.5)
+    links = KnownLinks(network.adjacency).without(np.setdiff1d(np.arange(14), known))
+    scores = NodeScores(metric, network, known=links).node_scores(np.arange(14))
+    got = HiddenLinks(network, range(4), **arguments).quality(metric)
+    expected = fs.link_quality(Table(-np.round(scores, 9)), network, range(4))
+    for name in MEASURES:
+        np.testing.assert_allclose(getattr(got, name), getattr(expected, name))
+
+
+def test_what_a_ranking_can_be_made_of_comes_from_known_links(network):
+    metric, nodes = fs.Metric.identity(9, degree_weight=3.0), np.array([1, 6])
+    terms = HiddenLinks(network, nodes).link_terms(metric, nodes)
+    known = KnownLinks(network.adjacency).without(nodes)
+    scores = NodeScores(fs.Metric.identity(9), network).node_scores(nodes)  # which no weight has changed
+    np.testing.assert_array_equal(terms, known.terms(scores))
+    assert terms.shape == (2, 14, 4)
+
+
+def test_the_share_of_a_hub_is_measured_on_500_lists():
+    """Three of four nodes are nearest to the first one, the others to the last one."""
+    features = np.r_[0.0, np.full(900, 1.0), np.full(299, 9.0), 10.0][:, None]
+    hidden = HiddenLinks(fs.Network(features), np.arange(1201), candidates=[0, 1200])
+    places = np.linspace(0, 1200, 500).astype(int)
+    n_first = np.count_nonzero((places > 0) & (places <= 900)) + 1  # the last node gets the other candidate
+    assert hidden.hub_share(fs.Metric.identity(1), k=1) == n_first / 500
+
+
+@pytest.mark.parametrize("k", [1, 3, 50])
+def test_the_share_of_a_hub_is_that_of_all_lists_of_few_nodes(network, k):
+    candidates = np.array([0, 1, 2, 5, 8, 13])
+    for metric in metrics(9):
+        got = HiddenLinks(network, range(5), candidates).hub_share(metric, k)
+        assert got == fs.list_quality(metric, network, range(5), k, candidates).hub_share
+
+
+def test_the_share_of_a_hub_is_that_of_lists_of_ten_by_default():
+    """Each end is nearest to ten nodes of its own, and then to the one in the middle."""
+    features = np.r_[0.0, np.full(10, 1.0), 5.0, np.full(10, 9.0), 10.0][:, None]
+    hidden = HiddenLinks(fs.Network(features), [0, 22], candidates=range(1, 22))
+    metric = fs.Metric.identity(1)
+    assert (hidden.hub_share(metric), hidden.hub_share(metric, 11)) == (0.5, 1.0)
+
+
+def test_no_list_has_no_hub(network):
+    assert np.isnan(HiddenLinks(network, []).hub_share(fs.Metric.identity(9)))
 
 
 @pytest.fixture(scope="module")
