@@ -164,6 +164,14 @@ def no_weights(file):
     del file["networks/000/uns/weighting/idf"]
 
 
+def weight(value):
+    def sabotage(file):
+        file["networks/000/uns/weighting/idf"][1] = value
+
+    sabotage.__name__ = f"weight {value}"
+    return sabotage
+
+
 def new_weighting(file):
     replace(file, "networks/000/uns/weighting/kind", data=np.array(b"bm25", dtype=h5py.string_dtype("utf-8", 4)))
 
@@ -210,6 +218,9 @@ HOSTILE = [
     (other_links, "obsp/links of nets.h5 links 2 nodes, but X has 3"),
     (other_weighting, "nets.h5 weights 4 features of 3"),
     (no_weights, "uns/weighting of nets.h5 has None weights of words, not one each"),
+    (weight(np.nan), "uns/weighting of nets.h5 has weights of words that are negative or not finite"),
+    (weight(np.inf), "uns/weighting of nets.h5 has weights of words that are negative or not finite"),
+    (weight(-0.5), "uns/weighting of nets.h5 has weights of words that are negative or not finite"),
     (new_weighting, "uns/weighting of nets.h5 cannot be used: kind of weighting must be one of"),
     (no_version, "nets.h5 is an HDF5 file, but neither fastspml's nor AnnData's, or it is damaged"),
 ]

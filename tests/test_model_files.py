@@ -12,6 +12,7 @@ import pytest
 import fastspml as fs
 from fastspml.io.checksums import seal
 from fastspml.io.writing import set_text
+from fastspml.metric.base import LINK_WEIGHTS
 from tests.conftest import make_network
 from tests.hdf5_files import (
     WORDS,
@@ -32,7 +33,7 @@ def path(tmp_path) -> Path:
 def assert_same_metric(got, expected):
     assert type(got) is type(expected)
     assert (got.n_features, got.takes_counts) == (expected.n_features, expected.takes_counts)
-    assert got.score == expected.score
+    assert (got.score, got.ranking_weights) == (expected.score, expected.ranking_weights)
     assert_same_weighting(got.weighting, expected.weighting)
     assert_same_labels(got.vocabulary, expected.vocabulary)
     if expected.is_full:
@@ -177,6 +178,8 @@ METRICS = {
     "block": lambda: fs.SPML.paper(metric="full", prior="identity", n_iters=9).fit(make_network()).metric_,
     "numbered words": lambda: fs.Metric.identity(3, vocabulary=np.array([7, 5, 3], dtype=np.uint16)),
     "by similarity": lambda: fs.Metric.identity(3, score="similarity"),
+    "with weights of ranking": lambda: fs.Metric.identity(3, length_weight=-0.5, **dict.fromkeys(LINK_WEIGHTS, 0.25)),
+    "with one weight of ranking": lambda: fs.Metric.full(np.eye(3), length_weight=-0.1),
     "full by similarity": lambda: fs.Metric.full(np.eye(3), score="similarity"),
     "factored": lambda: fs.Metric.factored(
         np.arange(9.0), np.random.default_rng(0).normal(size=(9, 4)), vocabulary=WORDS
@@ -233,6 +236,15 @@ def test_factored_metrics_whose_parts_do_not_fit_are_refused(tmp_path, place, va
         file[f"metric/{place}"] = value
         sign(file, f"metric/{place}", np.asarray(value))
     with pytest.raises(ValueError, match=match):
+        fs.load_model(path)
+
+
+def test_a_full_metric_of_more_features_than_its_file_may_declare_is_refused(path):
+    fs.save_model(path, fs.Metric.full(np.eye(3)))
+    change_model(path, "metric/n_features", np.int64(2**24 + 1))
+    with pytest.raises(
+        ValueError, match="the number of features of nets.h5 cannot be used: it has 16,777,217 features"
+    ):
         fs.load_model(path)
 
 

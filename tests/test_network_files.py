@@ -66,6 +66,7 @@ def test_networks_come_back_in_order(path, networks):
         assert elements.numbered(size) == sorted(elements.numbered(size))
         assert [int(name) for name in elements.numbered(size)] == list(range(size))
     assert elements.numbered(2) == ["000", "001"]
+    assert [elements.numbered(size)[0] for size in (1000, 1001, 10_000, 10_001)] == ["000", "0000", "0000", "00000"]
 
 
 @given(
@@ -228,6 +229,32 @@ def test_a_missing_name_is_refused(tmp_path):
             file["obs/_index"][place][3] = value
         with pytest.raises(ValueError, match="1 names of a.h5ad are missing"):
             fs.read_networks(tmp_path / "a.h5ad")
+
+
+@pytest.mark.parametrize(
+    ("categories", "codes", "expected"),
+    [
+        (["a", "b"], [1, 0], ["b", "a"]),
+        (["a", "b"], [0, -1], "1 names of a.h5ad are missing"),
+        (["a", "b"], [0, 2], "1 names of a.h5ad are missing"),
+        (["a"], [0, 1], "1 names of a.h5ad are missing"),
+        ([], [-1, -1], "2 names of a.h5ad are missing"),
+    ],
+)
+def test_categories_of_names_are_checked(tmp_path, categories, codes, expected):
+    path = tmp_path / "a.h5ad"
+    anndata.AnnData(np.eye(2)).write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        del file["obs/_index"]
+        index = file.create_group("obs/_index")
+        index.attrs["encoding-type"] = "categorical"
+        index["categories"] = np.array(categories, dtype=h5py.string_dtype())
+        index["codes"] = np.array(codes, dtype=np.int8)
+    if isinstance(expected, list):
+        assert fs.read_networks(path)[0].nodes.tolist() == expected
+        return
+    with pytest.raises(ValueError, match=expected):
+        fs.read_networks(path)
 
 
 def test_tasks_over_the_same_nodes_are_one_h5ad_file(tmp_path):

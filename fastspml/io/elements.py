@@ -65,8 +65,8 @@ def write_list(
 ) -> None:
     """Write values as members of a group, numbered from 000."""
     group = file.group(parent, name)
-    for number, value in zip(numbered(len(values)), values, strict=True):
-        write(file, group, number, value)
+    for position, number in enumerate(numbered(len(values))):
+        write(file, group, number, values[position])
 
 
 def read_list(file: Reader, parent: Any, name: str, read: Callable[[Reader, Any, str], T]) -> list[T]:
@@ -181,7 +181,7 @@ def read_weighting(file: Reader, parent: Any, name: str) -> Weighting:
     if file.find(group, "has_fractions") is not None:  # else 1 + ln x weights all values
         weighting.has_fractions_ = bool(file.number(group, "has_fractions"))
     weighting.idf_ = read_if_there(file, group, "idf", read_floats)
-    is_weighted = weighting.n_features_ is not None and (weighting.kind == "tfidf" or weighting.drops_features)
+    is_weighted = weighting.kind == "tfidf" or weighting.drops_features
     n_weights = None if weighting.idf_ is None else len(weighting.idf_)
     if n_weights != (weighting.n_features_ if is_weighted else None):
         file.refuse(f"{name} of {file.name} has {n_weights} weights of words, not one each; the file is damaged.")
