@@ -201,7 +201,7 @@ def count_words(
     counts = blocks[0] if len(blocks) == 1 else sparse.vstack(blocks, format="csr")
     if counts.shape[0] == 0:
         raise ValueError("there are no documents to count the words of.")
-    return _cut(counts, np.array(list(column), dtype=object), stop_words, min_df, max_df)
+    return _cut(counts, list(column), stop_words, min_df, max_df)
 
 
 def check_cuts(min_df: int, max_df: float) -> None:
@@ -214,33 +214,32 @@ def check_cuts(min_df: int, max_df: float) -> None:
 
 def _add_up(words: array, lengths: array, n_columns: int) -> sparse.csr_array:
     """Return the counts of a block of documents: a row each, equal words added up."""
-    indices = np.frombuffer(words, dtype=np.int32) if words else np.zeros(0, dtype=np.int32)
+    indices = np.array(words, dtype=np.int32)
     indptr = np.cumsum(np.concatenate([[0], np.array(lengths, dtype=np.int64)])).astype(np.int32)
     block = sparse.csr_array(
-        (np.ones(len(indices), dtype=np.float32), indices, indptr), shape=(len(lengths), n_columns), copy=True
+        (np.ones(len(indices), dtype=np.float32), indices, indptr), shape=(len(lengths), n_columns)
     )
     block.sum_duplicates()
     return block
 
 
 def _cut(
-    counts: sparse.csr_array, words: np.ndarray, stop_words: bool, min_df: int, max_df: float
+    counts: sparse.csr_array, words: Sequence[str], stop_words: bool, min_df: int, max_df: float
 ) -> tuple[sparse.csr_array, np.ndarray]:
     """Keep the columns of words that are neither too rare nor too common, sorted by word."""
     frequencies = np.bincount(counts.indices, minlength=len(words))
     is_kept = (frequencies >= min_df) & (frequencies <= max_df * counts.shape[0])
-    candidates = np.flatnonzero(is_kept)
-    kept = [
+    candidates = [(words[column], column) for column in np.flatnonzero(is_kept).tolist()]
+    kept = sorted(
         (word, column)
-        for word, column in zip(words[candidates].tolist(), candidates.tolist(), strict=True)
+        for word, column in candidates
         if not word.isnumeric() and len(word) <= LONGEST_WORD and not (stop_words and word in STOP_WORDS)
-    ]
+    )
     if not kept:
         raise ValueError(
             f"none of the {len(words)} words of {counts.shape[0]} documents is left: each is in fewer than {min_df} "
             f"(min_df) or more than {max_df:.0%} (max_df) of the documents, or is a number or a stop word; "
             "lower min_df or raise max_df."
         )
-    kept.sort()
     vocabulary = np.array([word for word, _ in kept])
     return counts[:, np.array([column for _, column in kept])], vocabulary

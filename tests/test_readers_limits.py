@@ -83,6 +83,13 @@ def test_long_lines_within_the_limit_are_read(tmp_path, monkeypatch):
     assert read_edges(tmp_path / "g", tmp_path / "x")[0].features.toarray().tolist() == [[110, 0], [0, 1]]
 
 
+def test_a_line_of_the_largest_length_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(lines, "LONGEST_LINE", 1000)
+    (tmp_path / "x").write_text("b" * 1000 + "\nc\n")
+    assert list(lines.numbered_bytes(tmp_path / "x")) == [(1, b"b" * 1000), (2, b"c")]
+
+
 # ---- matrices -------------------------------------------------------------------------------------------------------
 
 
@@ -126,6 +133,13 @@ def test_an_array_of_names_may_take_a_gigabyte():
     names = ["x" * 1000, *map(str, range(2**30 // 4000))]
     with pytest.raises(ValueError, match=r"g has 268,?436 names, the longest of 1,?000 characters.* 1 GB"):
         lines.as_names(names, "g")
+
+
+def test_an_array_of_names_takes_4_bytes_a_character_of_the_longest(monkeypatch):
+    monkeypatch.setattr(lines, "NAME_ARRAY_BYTES", 40)
+    assert lines.as_names(["ab", "c", "d", "e", "f"], "g").tolist() == ["ab", "c", "d", "e", "f"]
+    with pytest.raises(ValueError, match="g has 6 names, the longest of 2 characters"):
+        lines.as_names(["ab", "c", "d", "e", "f", "g"], "g")
 
 
 def arrays(n_items, dtype):

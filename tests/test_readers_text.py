@@ -107,10 +107,12 @@ def test_words_are_left_out_of_their_own_documents_only():
     assert counts.toarray().tolist() == [[0, 1], [1, 1]]
 
 
-def test_blocks_do_not_change_the_counts(monkeypatch):
-    documents = [" ".join(np.random.default_rng(i).choice(["aa", "bb", "cc", "dd"], 9)) for i in range(50)] + [""]
+@pytest.mark.parametrize("words_per_block", [20, 300])  # 23 blocks and 2
+def test_blocks_do_not_change_the_counts(monkeypatch, words_per_block):
+    documents = [" ".join(np.random.default_rng(i).choice(["aa", "bb", "cc", "dd"], 9)) for i in range(50)]
+    documents += ["", "a new word"]
     expected, names = count_words(documents, min_df=1, max_df=1.0)
-    monkeypatch.setattr(tokens, "WORDS_PER_BLOCK", 20)
+    monkeypatch.setattr(tokens, "WORDS_PER_BLOCK", words_per_block)
     got, got_names = count_words(iter(documents), min_df=1, max_df=1.0)
     assert (got.toarray() == expected.toarray()).all()
     assert got_names.tolist() == names.tolist()
@@ -121,10 +123,11 @@ def test_an_endless_word_does_not_widen_the_vocabulary():
     assert vocabulary.tolist() == ["aa"]
 
 
-def test_counting_reports_progress():
+@pytest.mark.parametrize(("n_documents", "expected"), [(4999, []), (10_000, [5000, 10_000])])
+def test_counting_reports_progress(n_documents, expected):
     told = []
-    count_words(["aa"] * 10_000, max_df=1.0, report=lambda *what: told.append(what))
-    assert told == [("counting words", 5000, None), ("counting words", 10_000, None)]
+    count_words(["aa"] * n_documents, max_df=1.0, report=lambda *what: told.append(what))
+    assert told == [("counting words", n_done, None) for n_done in expected]
 
 
 @pytest.mark.parametrize(
@@ -133,6 +136,7 @@ def test_counting_reports_progress():
         ({"min_df": 0}, "min_df must be a number of documents, 1 or more; got 0"),
         ({"min_df": 0.5}, "min_df must be a number of documents, 1 or more; got 0.5"),
         ({"max_df": 0.0}, "max_df must be a share of the documents, above 0 and up to 1; got 0.0"),
+        ({"max_df": 1.01}, "max_df must be a share of the documents, above 0 and up to 1; got 1.01"),
         ({"max_df": 30}, "max_df must be a share of the documents, above 0 and up to 1; got 30"),
     ],
 )
@@ -144,6 +148,11 @@ def test_cuts_out_of_range(cuts, sentence):
 def test_no_documents():
     with pytest.raises(ValueError, match=r"there are no documents to count the words of\."):
         count_words([])
+
+
+def test_documents_without_words():
+    with pytest.raises(ValueError, match="none of the 0 words of 2 documents is left"):
+        count_words(["", "a"], min_df=1, max_df=1.0)
 
 
 # ---- documents and links --------------------------------------------------------------------------------------------
@@ -368,7 +377,7 @@ def test_svmlight_counts_from_zero_where_a_zero_stands(tmp_path):
 
 
 def test_svmlight_takes_the_largest_index_and_zeros_before_an_index(tmp_path):
-    attributes = write(tmp_path / "x.svm", "1 2147483647:2 0000000003:5\n")
+    attributes = write(tmp_path / "x.svm", f"1 2147483647:2 {'0' * 5000}3:5\n")
     (network,) = read_edges(write(tmp_path / "g", "# no links\n"), attributes)
     assert network.n_features == 2**31 - 1
     assert dict(zip(network.features.indices.tolist(), network.features.data.tolist(), strict=True)) == {
@@ -476,6 +485,8 @@ def test_bad_svmlight(tmp_path, content, sentence):
         ("a app\0le:1\n", "line 1: word:count is expected"),
         ("a\nb\n", "x holds no features"),
         ("a apple:1\na pear:1\n", "line 2: 'a' appeared before; a node has one line only"),
+        ("a\0 apple:1\n", r"line 1: 'a\\x00' contains a control character; it cannot be the name of a node"),
+        ("a" * 1001 + " apple:1\n", r"line 1: 'a{40}'\.\.\. has 1001 characters; the name of a node may have 1000"),
     ],
 )
 def test_bad_word_counts(tmp_path, content, sentence):
@@ -600,6 +611,12 @@ def test_hubs_are_dropped_and_then_those_they_leave_alone(index):
     (network,) = read(index, tasks=None, max_degree=2, keep_unlinked=True)
     assert network.nodes.tolist() == ["viewer-data", "shapes", "rules", "lonely"]
     assert links(network) == [("shapes", "rules")]
+
+
+def test_packages_that_depend_on_each_other_are_linked_with_one_other(tmp_path):
+    path = write(tmp_path / "Packages", stanza("left", "cat", Depends="right") + stanza("right", "dog", Depends="left"))
+    (network,) = read(path, max_degree=1)
+    assert links(network) == [("left", "right"), ("right", "left")]
 
 
 def test_packages_with_one_link_each_are_no_hubs(index):
@@ -781,6 +798,17 @@ def test_bad_stanzas_are_skipped_and_counted(tmp_path):
     assert games.n_links == 1
 
 
+@pytest.mark.parametrize("field", ["Description", "Version", "Section", "Enhances"])
+def test_a_field_that_is_skipped_is_an_empty_one(tmp_path, field):
+    content = f"Package: left\n{field}: ".encode() + b"\xff\n\n" + stanza("right", "dog", Depends="left").encode()
+    path = write(tmp_path / "Packages", content)
+    with pytest.warns(UserWarning, match=f"skipped 1 bad line: Packages, line 2: the field {field} is not UTF-8 text"):
+        (network,) = read(path, kinds=["Depends", "Enhances"], skip_bad=True)
+    assert network.name == "unknown"
+    assert links(network) == [("right", "left")]
+    assert words(network, "left") == {}
+
+
 def test_a_truncated_index(tmp_path):
     path = write(tmp_path / "Packages.xz", INDEX)
     path.write_bytes(path.read_bytes()[:-30])
@@ -810,6 +838,15 @@ def test_a_bad_translation(index, tmp_path):
 def test_bad_choices(index, options, sentence):
     with pytest.raises(ValueError, match=sentence):
         read(index, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"kinds": []}, {"tasks": "source"}, {"max_degree": 0}, {"min_links": -1}, {"min_df": 0}, {"max_df": 0.0}],
+)
+def test_choices_are_checked_before_a_file_is_read(tmp_path, options):
+    with pytest.raises(ValueError, match=f"^{next(iter(options))} must be"):
+        read(tmp_path / "nowhere", **options)
 
 
 def test_this_machines_own_lists(tmp_path, monkeypatch):
@@ -861,6 +898,26 @@ def test_counts_of_texts_in_json_lines(tmp_path):
 def test_counts_of_lines_of_text(tmp_path):
     names, counts, _ = read_counts(write(tmp_path / "new.txt", "anna chess:2 go chess\n"), VOCABULARY)
     assert (names, counts.toarray().tolist()) == (["anna"], [[3, 1]])
+
+
+def test_counts_may_be_zero_or_a_fraction(tmp_path):
+    path = write(tmp_path / "new.jsonl", '{"id": "a", "words": {"chess": 0, "go": 0.5}}\n')
+    names, counts, n_unknown = read_counts(path, VOCABULARY)
+    assert (names, counts.toarray().tolist(), n_unknown) == (["a"], [[0, 0.5]], 0)
+
+
+@pytest.mark.parametrize(("name", "delimiter"), [("new.csv", ","), ("new.tsv.gz", "\t")])
+def test_counts_of_the_texts_of_a_table(tmp_path, name, delimiter):
+    rows = [("anna", "Chess, chess and golf"), ("bob", "")]
+    path = write(tmp_path / name, table(rows, delimiter, header=("who", "about")))
+    names, counts, n_unknown = read_counts(path, VOCABULARY, id_column="who", text_column="about")
+    assert (names, counts.toarray().tolist(), n_unknown) == (["anna", "bob"], [[2, 0], [0, 0]], 1)
+
+
+def test_a_node_of_a_table_needs_a_name(tmp_path):
+    path = write(tmp_path / "new.csv", "id,text\nanna,chess\n ,go\n")
+    with pytest.raises(ValueError, match=r"^1 bad line: new\.csv, line 3: the node has no name; correct the file\.$"):
+        read_counts(path, VOCABULARY)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -237,7 +238,10 @@ class _Stanza:
 
     def text(self, name: str, problems: Problems) -> str:
         """Return the text of a field, stripped; "" if it is missing."""
-        line, parts = self.fields.get(name.encode(), (0, []))
+        key = name.encode()
+        if key not in self.fields:
+            return ""
+        line, parts = self.fields[key]
         try:
             return b"\n".join(parts).decode("utf-8").strip()
         except UnicodeDecodeError:
@@ -372,17 +376,17 @@ def _translate(packages: Sequence[_Package], paths: Sequence[Path], problems: Pr
     for package in packages:
         by_key.setdefault(package.description_key, []).append(package)
     wanted = ["Package", "Description-md5", "Description-en"]
-    n_english = 0
+    has_english = False
     for stanza in _all_stanzas(paths, wanted, problems, report, "reading descriptions"):
         key = stanza.text("Description-md5", problems) or stanza.text("Package", problems)
         if not key and not stanza.is_damaged:
             expected = "a stanza with Package or Description-md5 is expected, got neither"
             problems.add(stanza.path, stanza.line, expected)
         elif key and b"Description-en" in stanza.fields:
-            n_english += 1
+            has_english = True
             for package in by_key.get(key, ()):
                 package.description = stanza.text("Description-en", problems)
-    if not n_english:
+    if not has_english:
         problems.check()
         raise ValueError(
             f"{', '.join(path.name for path in paths)} holds no English descriptions (Description-en); "
@@ -434,9 +438,7 @@ def _together(by_kind: dict[str, sparse.csr_array]) -> sparse.csr_array:
 def _keep(links: sparse.csr_array, max_degree: int | None, keep_unlinked: bool) -> np.ndarray:
     """Return a mask of the nodes that are no hubs and, unless `keep_unlinked`, have a link to another one."""
     either_way = (links + links.T).astype(np.int64)
-    is_kept = np.ones(links.shape[0], dtype=bool)
-    if max_degree is not None:
-        is_kept = either_way.sum(axis=1) <= max_degree
+    is_kept = either_way.sum(axis=1) <= (math.inf if max_degree is None else max_degree)
     if not keep_unlinked:
         is_kept &= (either_way @ is_kept.astype(np.int64)) > 0
     return is_kept

@@ -87,7 +87,7 @@ def read_edges(
     problems = Problems(skip_bad)
     if form == "auto":
         form = _detect_form(attributes)
-    read = _read_svmlight if form == "svmlight" else _read_words
+    read = {"svmlight": _read_svmlight, "words": _read_words}[form]
     table = read(attributes, problems, report)
     n_nodes = table.features.shape[0]
     if n_nodes == 0:
@@ -191,7 +191,7 @@ def csv_records(path: str | Path, delimiter: str, problems: Problems) -> Iterato
 
 
 def _detect_form(path: str | Path) -> str:
-    for _, line in numbered_lines(path, Problems(skip_bad=True)):
+    for _, line in numbered_lines(path, Problems()):
         fields = line.partition("#")[0].split()
         has_head = bool(fields) and ":" not in fields[0]
         entries = fields[1:] if has_head else fields
@@ -230,7 +230,7 @@ def _read_svmlight(path: str | Path, problems: Problems, report: Report | None) 
     columns = np.array(indices, dtype=np.int64)
     if len(columns) and columns.min() > 0:
         columns -= 1
-    n_features = int(columns.max()) + 1 if len(columns) else 0
+    n_features = int(columns.max(initial=-1)) + 1
     return _Features(_matrix(values, columns, indptr, n_features), None, None)
 
 
@@ -240,9 +240,10 @@ def _entry(field: str) -> tuple[int, float]:
     value = parse_number(text)
     if not (index.isascii() and index.isdigit()) or math.isnan(value):
         raise ValueError(f"index:value is expected, got {shown(field)}")
-    if len(index) > 10 or int(index) > LARGEST_INDEX:
+    number = float(index)  # which takes any number of digits, unlike int; exact up to 2**53
+    if number > LARGEST_INDEX:
         raise ValueError(f"index {shown(index)} is beyond the largest, {LARGEST_INDEX}")
-    return int(index), value
+    return int(number), value
 
 
 def _read_words(path: str | Path, problems: Problems, report: Report | None) -> _Features:

@@ -170,7 +170,7 @@ def as_counts(values: np.ndarray) -> np.ndarray:
 
 def distinct_names(names: Sequence[str]) -> list[str]:
     """Return the names with " (2)", " (3)" and so on appended to those that appeared before."""
-    taken, next_number = set(names), dict.fromkeys(names, 1)
+    taken, next_number = set(names), dict.fromkeys(names, 1)  # "a (2)" follows from "a" alone
     distinct = []
     for name in names:
         unique, number = name, next_number[name]
@@ -178,7 +178,6 @@ def distinct_names(names: Sequence[str]) -> list[str]:
             unique = f"{name} ({number})"
             number += 1
         next_number[name] = max(number, 2)
-        taken.add(unique)
         distinct.append(unique)
     return distinct
 
