@@ -160,6 +160,14 @@ def other_weighting(file):
     replace(file, "networks/000/uns/weighting/idf", data=np.ones(4))
 
 
+def other_dense_blocks(file):
+    file["networks/000/uns/weighting/dense_blocks"] = np.array([2, 3])
+
+
+def oblong_links(file):
+    file["networks/000/obsp/links"].attrs["shape"] = (3, 4)
+
+
 def no_weights(file):
     del file["networks/000/uns/weighting/idf"]
 
@@ -217,6 +225,8 @@ HOSTILE = [
     (no_index, "obs of nets.h5 does not say which of its columns holds the names"),
     (other_links, "obsp/links of nets.h5 links 2 nodes, but X has 3"),
     (other_weighting, "nets.h5 weights 4 features of 3"),
+    (other_dense_blocks, "the weighting of nets.h5 has other dense blocks than its features"),
+    (oblong_links, "obsp/links of nets.h5 cannot be used: features has 3 rows but adjacency is 3 x 4"),
     (no_weights, "uns/weighting of nets.h5 has None weights of words, not one each"),
     (weight(np.nan), "uns/weighting of nets.h5 has weights of words that are negative or not finite"),
     (weight(np.inf), "uns/weighting of nets.h5 has weights of words that are negative or not finite"),
@@ -290,6 +300,16 @@ def test_nodes_with_the_same_position_are_refused(path):
         sign(file, "networks/000/uns/positions", np.ones(3, dtype=np.int64))
     with pytest.raises(ValueError, match="uns/positions of nets.h5 gives several nodes the same position"):
         fs.read_networks(path)
+
+
+@pytest.mark.parametrize("positions", [[1, 5], [1, 5, 9, 11]])
+def test_every_node_needs_a_position(path, positions):
+    fs.write_networks(path, make_network().subset([1, 5, 9]))
+    with h5py.File(path, "r+") as file:
+        replace(file, "networks/000/uns/positions", data=np.array(positions))
+    match = f"uns/positions of nets.h5 names {len(positions)} of 3; one name each is needed"
+    with pytest.raises(ValueError, match=match):
+        fs.read_networks(path, verify=False)
 
 
 def test_names_in_a_file_are_escaped_in_sentences(tmp_path):

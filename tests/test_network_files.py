@@ -18,10 +18,11 @@ from scipy import sparse
 import fastspml as fs
 from fastspml.io import elements, network_files
 from fastspml.sparse.csr import csr_from_parts
-from tests.conftest import make_network
+from tests.conftest import make_network, with_vectors
 from tests.hdf5_files import (
     ANNDATA_INDEX,
     CASES,
+    WORDS,
     assert_same_array,
     assert_same_network,
     change,
@@ -278,12 +279,20 @@ def test_numbers_are_the_names_of_an_h5ad_file_of_unnamed_nodes_and_features(tmp
     assert (got.nodes.tolist(), got.vocabulary.tolist()) == (["0", "1", "2"], ["0", "1"])
 
 
+def test_an_h5ad_file_keeps_dense_blocks(tmp_path):
+    expected = with_vectors(widths=(4, 2), vocabulary=WORDS)
+    network_files.write_h5ad(tmp_path / "a.h5ad", expected)
+    (got,) = fs.read_networks(tmp_path / "a.h5ad")
+    assert got.dense_blocks == expected.dense_blocks == (4, 2)
+
+
 @pytest.mark.parametrize("change", ["features", "nodes"])
 def test_tasks_over_other_nodes_are_no_h5ad_file(tmp_path, change):
     first, other = fs.Network(np.eye(3), name="a", nodes=list("xyz")), fs.Network(np.eye(3), nodes=list("xyz"))
-    third = first.replace(name="c", **{change: getattr(other, change)})
-    with pytest.raises(ValueError, match="'a' and 'c' are over different nodes; an .h5ad file holds one set of nodes"):
-        network_files.write_h5ad(tmp_path / "a.h5ad", [first, first.replace(name="b"), third])
+    last = first.replace(name="c", **{change: getattr(other, change)})
+    for nets in ([first, last], [first, first.replace(name="b"), last]):
+        with pytest.raises(ValueError, match="'a' and 'c' are over different nodes; an .h5ad file holds one set of"):
+            network_files.write_h5ad(tmp_path / "a.h5ad", nets)
     assert os.listdir(tmp_path) == []
 
 
@@ -292,6 +301,13 @@ def test_names_of_tasks_that_an_h5ad_file_cannot_hold(tmp_path, names):
     first = fs.Network(np.eye(3))
     with pytest.raises(ValueError, match="cannot be told apart in an .h5ad file; give them other names"):
         network_files.write_h5ad(tmp_path / "a.h5ad", [first.replace(name=name) for name in names])
+
+
+def test_networks_of_an_earlier_file_are_kept_unless_overwriting_is_asked_for(path):
+    fs.write_networks(path, make_plain())
+    with pytest.raises(FileExistsError, match="nets.h5 exists already"):
+        fs.write_networks(path, make_network(1))
+    assert_same_network(fs.read_networks(path)[0], make_plain())
 
 
 def test_networks_are_neither_compressed_nor_mapped_by_default(path):
@@ -344,6 +360,7 @@ CANONICAL = [([2, 7, 1, 3, 5], [1.0, 1, 1, 1, 1], True), ([2, 7, 1, 5, 3], [1.0,
 CANONICAL += [([2, 7, 1, 3, 3], [1.0, 1, 1, 1, 1], False), ([7, 2, 1, 3, 5], [1.0, 1, 1, 1, 1], False)]
 CANONICAL += [([2, 7, 1, 3, 5], [1.0, 1, 0, 1, 1], False), ([2, 7, 1, 3, 5], [1.0, 1, 1, 1, np.inf], False)]
 CANONICAL += [([2, 7, 7, 8, 9], [1.0, 1, 1, 1, 1], True), ([2, 7, 8, 7, 9], [1.0, 1, 1, 1, 1], False)]
+CANONICAL += [([2, 7, 1, 3, 5, 6], [1.0, 1, 1, 1, 1, 1], False)]  # stored, but in no row
 
 
 @pytest.mark.parametrize(("indices", "data", "expected"), CANONICAL)
@@ -354,14 +371,19 @@ def test_what_is_canonical(monkeypatch, indices, data, expected, piece):
     assert network_files._is_canonical(matrix) is expected
 
 
+@pytest.mark.parametrize("matrix", [np.eye(3), sparse.csc_array(np.eye(3))], ids=["dense", "by columns"])
+def test_only_rows_are_canonical(matrix):
+    assert network_files._is_canonical(matrix) is False
+
+
 @pytest.mark.parametrize("piece", [1, 2, 3, 100])
 def test_self_links_are_found_in_every_piece(monkeypatch, piece):
     monkeypatch.setattr(network_files, "PIECE", piece)
-    assert network_files._is_links(make_network().adjacency)
+    assert network_files._is_links(make_network().adjacency) is True
     for i in range(4):
         links = np.array([[0, 1, 1, 0], [0, 0, 0, 0], [1, 1, 0, 1], [1, 0, 0, 0]], dtype=bool)
         links[i, i] = True
-        assert not network_files._is_links(sparse.csr_array(links))
+        assert network_files._is_links(sparse.csr_array(links)) is False
 
 
 @pytest.mark.parametrize(
