@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import time
 import zipfile
 from io import BytesIO
@@ -12,8 +13,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from fastspml.io.readers import bounds
 from fastspml.io.readers.lines import distinct_names
 from fastspml.io.readers.linqs import read_linqs
+from fastspml.io.readers.npy import read_array, reason
 from fastspml.io.readers.npz import read_npz
 from fastspml.io.readers.snap_ego import read_snap_ego
 from tests.conftest import shared_data
@@ -163,6 +166,17 @@ def test_snap_ego_skipped_lines_leave_the_rest(tmp_path):
     assert [links_of(task) for task in tasks] == [{("7", "11")}, {("7", "12")}]
 
 
+@pytest.mark.parametrize(
+    ("n_egos", "expected"),
+    [(10, "1, 10, 2, 3, 4, 5, 6, 7, 8, 9."), (11, "1, 10, 11, 2, 3, 4, 5, 6, 7, 8, ..."), (12, "1, 10, 11, 12, 2, 3, 4, 5, 6, 7, ...")],
+)  # fmt: skip
+def test_snap_ego_ten_other_egos_are_named(tmp_path, n_egos, expected):
+    for ego in range(1, n_egos + 1):
+        (tmp_path / f"{ego}.circles").touch()
+    with pytest.raises(FileNotFoundError, match=rf"it has circles of {re.escape(expected)}"):
+        read_snap_ego(tmp_path, "me")
+
+
 def test_snap_ego_files_that_cannot_be_skipped(tmp_path):
     with pytest.raises(FileNotFoundError, match="is not a folder"):
         read_snap_ego(tmp_path / "nowhere", 7)
@@ -182,6 +196,8 @@ def test_snap_ego_files_that_cannot_be_skipped(tmp_path):
     for suffix in ("circles", "feat", "egofeat", "featnames"):
         with pytest.raises(ValueError, match=rf"7\.{suffix} is empty"):
             read_snap_ego(write_ego(tmp_path, **{suffix: ""}), 7, skip_bad=True)
+    with pytest.raises(ValueError, match=r"^4 bad lines: 7\.feat, line 1: .*skip bad lines with skip_bad=True"):
+        read_snap_ego(write_ego(tmp_path, egofeat="1 1\n", featnames="0 a\n1 b\n"), 7)
     bad_egos = {
         "1 0 1\n0 0 0\n": r"7\.egofeat must hold one line, the features of the ego; it has 2",
         "1 0 y\n": r"7\.egofeat, line 1: feature 3 must be a number, got 'y'; correct the file",
@@ -254,6 +270,11 @@ def test_linqs(tmp_path, change):
     assert network.vocabulary is None
 
 
+def test_linqs_papers_with_one_feature(tmp_path):
+    (network,) = read_linqs(write_linqs(tmp_path, content="p1\t2\tai\np2\t0\tdb\n", cites="p1\tp2\n"))
+    assert network.features.toarray().tolist() == [[2], [0]]
+
+
 def test_linqs_several_files_are_tasks(tmp_path):
     cornell = write_linqs(tmp_path, "cornell")
     texas = write_linqs(
@@ -303,6 +324,13 @@ def test_linqs_packed(tmp_path):
         (
             {"content": CONTENT.replace("p1\t1\t", "p1\t")},
             "cora.content, line 1: expected 5 fields (id, features, label), got 4",
+            2,
+            0,
+        ),
+        # The majority decides, also against a longer line.
+        (
+            {"content": CONTENT.replace("p1\t1\t", "p1\t1\t1\t")},
+            "cora.content, line 1: expected 5 fields (id, features, label), got 6",
             2,
             0,
         ),
@@ -704,6 +732,59 @@ def test_npz_citeseer_has_self_links():
     with pytest.warns(UserWarning, match="124 self links of 'citeseer' were dropped"):
         (network,) = read_npz(path)
     assert (network.n_nodes, network.n_links, network.n_features) == (3312, 4591, 3703)
+
+
+# ---- npy ------------------------------------------------------------------------------------------------------------
+
+
+def npy(array, version=None) -> bytes:
+    """Return an array in the .npy format."""
+    file = BytesIO()
+    np.lib.format.write_array(file, np.asarray(array), version)
+    return file.getvalue()
+
+
+def read_npy(content: bytes, folder: Path) -> np.ndarray:
+    """Read an array from bytes; the limit is that of an empty file."""
+    (folder / "a.npy").touch()
+    return read_array(BytesIO(content), len(content), folder / "a.npy")
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+@pytest.mark.parametrize("array", [[[1, 2], [3, 4]], 5, [], np.zeros((2, 0)), ["\U0010ffff", "b"]])
+def test_npy_of_every_version_and_shape(tmp_path, array, version):
+    got = read_npy(npy(array, version), tmp_path)
+    assert (got.shape, got.tolist()) == (np.shape(array), np.asarray(array).tolist())
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0)])
+def test_npy_with_a_header_that_is_one_byte_longer_than_the_file(tmp_path, version):
+    empty = npy([], version)
+    with pytest.raises(ValueError, match="its header is longer than the file"):
+        read_npy(empty[:-1], tmp_path)
+
+
+def test_npy_with_fewer_bytes_than_its_header_promises(tmp_path):
+    content = npy(np.arange(100, dtype=np.int32))
+    with pytest.raises(ValueError, match="promises 100 items of 4 bytes, but 399 bytes follow"):
+        read_npy(content[:-1], tmp_path)
+
+
+def test_npy_numbers_count_as_the_eight_bytes_they_become(tmp_path, monkeypatch):
+    content = npy(np.ones(100, np.uint8))
+    monkeypatch.setattr(bounds, "UNPACKED_BYTES", 800)
+    assert read_npy(content, tmp_path).tolist() == [1] * 100
+    monkeypatch.setattr(bounds, "UNPACKED_BYTES", 799)
+    with pytest.raises(ValueError, match=r"^a\.npy needs more than"):
+        read_npy(content, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("two\nlines", "two"), ("a\x1b[0m.", "a[0m"), ("x" * 300, "x" * 200), ("", "OSError"), ("...", "OSError")],
+)
+def test_the_reason_of_an_error_is_one_short_line(text, expected):
+    assert reason(OSError(text)) == expected
 
 
 # ---- names ----------------------------------------------------------------------------------------------------------

@@ -108,7 +108,8 @@ def _read_papers(path: Path, problems: Problems) -> Papers:
             lines.append((line, paper, len(values) + 1, str(error)))
 
     # The first line may be the bad one: the majority of the lines decides the number of features.
-    n_fields = max(3, Counter(n_fields for _, _, n_fields, _ in lines).most_common(1)[0][0]) if lines else 3
+    most_common = Counter(n_fields for _, _, n_fields, _ in lines).most_common(1)
+    n_fields = max([3, *(n_fields for n_fields, _ in most_common)])
     positions: dict[str, int] = {}
     rows: list[Row] = []
     dropped: set[str] = set()

@@ -20,7 +20,7 @@ def read_array(file: IO[bytes], n_bytes: int, path: Path) -> np.ndarray:
     """Read the array at the start of a file of that many bytes; refuse one that needs more than is there."""
     version = np.lib.format.read_magic(file)
     start, width = file.tell(), 2 if version == (1, 0) else 4
-    if int.from_bytes(file.read(width), "little") > n_bytes:
+    if int.from_bytes(file.read(width), "little") > n_bytes - file.tell():
         raise ValueError("its header is longer than the file")
     file.seek(start)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -31,8 +31,9 @@ def read_array(file: IO[bytes], n_bytes: int, path: Path) -> np.ndarray:
     n_items = math.prod(shape)
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are never loaded; write plain numbers and strings")
-    if min((0, *shape)) < 0 or n_items * dtype.itemsize > n_bytes:
-        raise ValueError(f"its header promises {n_items} items of {dtype.itemsize} bytes, but it has {n_bytes} bytes")
+    n_left = n_bytes - file.tell()
+    if any(size < 0 for size in shape) or n_items * dtype.itemsize > n_left:
+        raise ValueError(f"its header promises {n_items} items of {dtype.itemsize} bytes, but {n_left} bytes follow")
     check_unpacked(path, n_items * max(ITEM_BYTES, dtype.itemsize), ADVICE)
     file.seek(0)
     array = np.lib.format.read_array(file, allow_pickle=False)
