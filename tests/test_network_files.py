@@ -116,6 +116,20 @@ def test_what_networks_share_is_written_once_and_shared_again(path):
         assert one.weighting is two.weighting
 
 
+@pytest.mark.parametrize("counts", [[[2, 0], [1, 1]], [[0.5, 0], [1, 1]]], ids=["counts", "fractions"])
+def test_whether_a_weighting_has_seen_fractions_is_kept(path, counts):
+    expected = fs.Weighting("tfidf").fit_transform(fs.Network(counts))
+    assert expected.weighting.has_fractions_ is (counts[0][0] == 0.5)
+    fs.write_networks(path, expected)
+    assert fs.read_networks(path)[0].weighting.has_fractions_ is expected.weighting.has_fractions_
+
+
+def test_a_file_tells_which_version_wrote_it(path):
+    fs.write_networks(path, fs.Network(np.eye(2)))
+    with h5py.File(path) as file:
+        assert file.attrs["fastspml_version"].decode() == fs.__version__
+
+
 def test_write_networks_wants_networks(path):
     with pytest.raises(TypeError, match="networks must hold Network objects only, got int"):
         fs.write_networks(path, [1])
