@@ -19,6 +19,7 @@ from scipy import sparse
 import fastspml as fs
 from fastspml.ranking import index as index_module
 from fastspml.ranking.index import rank_tasks
+from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import NodeScores
 from fastspml.ranking.segments import Segments
 from fastspml.sparse.mapped import is_mapped
@@ -324,6 +325,10 @@ def test_filters_do_not_slow_bounds_down_to_a_wrong_result():
         (lambda i: i.query(np.ones(9), 3, candidates=["n1", "nn12"]), ValueError, "candidates holds 'nn12', but no node has that name; close matches are n12"),
         (lambda i: i.query(np.ones(9), 3, candidates=[14]), ValueError, "candidates holds position 14, but there are nodes 0 to 13"),
         (lambda i: i.query(np.ones(9), 3, exclude=[-1]), ValueError, "exclude holds position -1"),
+        (lambda i: i.query(np.ones(9), 3, exclude=[0, 13, -1]), ValueError, "exclude holds position -1"),
+        (lambda i: i.query(np.ones(9), 3, exclude=[0, 13, 14, -1]), ValueError, "exclude holds position 14"),
+        (lambda i: i.query(np.ones(9), 3, exclude=np.ones((1, 2), dtype=int)), TypeError, r"exclude must be names, positions or a mask of nodes; got int64 of \(1, 2\)"),
+        (lambda i: i.query(np.ones(9), 3, exclude=["n"]), ValueError, r"close matches are n\d, n\d, n\d\.$"),
         (lambda i: i.query(np.ones(9), 3, exclude=[True]), ValueError, "exclude is a mask of 1 nodes, but there are 14"),
         (lambda i: i.query(np.ones(9), 3, exclude=[[1], [2]]), ValueError, "exclude holds 2 lists, expected one for each of the 1 queries"),
         (lambda i: i.query(np.ones(9), 3, exclude=sparse.eye_array(14, format="csr")), ValueError, r"exclude has shape \(14, 14\), expected \(1, 14\)"),
@@ -349,6 +354,28 @@ def test_wrong_filters_and_nodes_cost_a_sentence(act, error, sentence):
         act(index)
     assert index.nodes.tolist() == NAMES.tolist()
     assert np.array_equal(index.query(np.ones(9), 14)[0], before[0])
+
+
+def test_the_links_of_a_network_can_be_excluded():
+    network = make_network(nodes=NAMES)
+    nodes = fs.LinkIndex(fs.Metric.identity(9), network).query(network, 14, exclude=network.adjacency)[0]
+    for node, found in enumerate(nodes):
+        links = np.flatnonzero(network.adjacency.toarray()[node])
+        assert sorted(found[found >= 0]) == sorted(set(range(14)) - set(links))
+
+
+def test_zeros_of_a_matrix_exclude_nothing_and_stay_in_it(network):
+    zeros = sparse.csr_array((np.array([0.0, 1.0, 0.0]), np.array([0, 1, 13]), np.array([0, 3])), shape=(1, 14))
+    index = fs.LinkIndex(fs.Metric.identity(9), network)
+    got, expected = (index.query(np.ones(9), 14, exclude=nodes)[0].tolist() for nodes in (zeros, [1]))
+    assert got == expected
+    assert (zeros.indices.tolist(), zeros.data.tolist(), zeros.indptr.tolist()) == ([0, 1, 13], [0.0, 1.0, 0.0], [0, 3])
+
+
+def test_a_name_that_was_added_is_not_among_the_names_before():
+    names = NodeNames(np.array(["a", "b"]), True)
+    more = names.plus(np.array(["c"]))
+    assert ("c" in names, "c" in more, names.find("c"), more.find("c")) == (False, True, -1, 2)
 
 
 def test_one_sparse_row_is_a_query(network):

@@ -128,7 +128,7 @@ class NodeNames:
         if sparse.issparse(nodes):
             if nodes.shape != (n_lists, len(self)):
                 raise ValueError(f"{what} has shape {nodes.shape}, expected {(n_lists, len(self))}.")
-            rows = sparse.csr_array(nodes)
+            rows = sparse.csr_array(nodes, copy=True)
             rows.eliminate_zeros()
             return rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
         if not (isinstance(nodes, (list, tuple)) and nodes and all(map(_is_list, nodes))):
