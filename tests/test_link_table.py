@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -181,6 +182,13 @@ def test_repr_is_one_line_without_control_characters():
     assert repr(table()[:1]) == "LinkTable(1 link of 1 node: a -> c)"
 
 
+@pytest.mark.parametrize(("n_links", "end"), [(3, "2 -> 2)"), (4, "2 -> 2, ...)"), (1200, "2 -> 2, ...)")])
+def test_repr_shows_three_links(n_links, end):
+    positions = np.arange(n_links)
+    got = repr(fs.LinkTable(positions, positions, positions * 1.0, positions * 1.0))
+    assert got == f"LinkTable({n_links:,} links of {n_links:,} nodes: 0 -> 0, 1 -> 1, {end}"
+
+
 def test_visible_keeps_letters_and_spaces():
     assert visible("Grün 語 a-b") == "Grün 語 a-b"
     assert visible("a\nb\x00\u2028") == r"a\nb\x00\u2028"
@@ -200,6 +208,12 @@ def test_html_shows_the_first_rows():
     many = fs.LinkTable(np.arange(50), np.arange(50), np.ones(50), np.ones(50))
     assert many._repr_html_().count("<tr>") == 21
     assert "30 more rows" in many._repr_html_()
+
+
+def test_html_of_twenty_rows_is_whole():
+    links = fs.LinkTable(np.arange(20), np.arange(20), np.ones(20), np.ones(20))
+    assert links._repr_html_().count("<tr>") == 21
+    assert "more rows" not in links._repr_html_()
 
 
 def test_csv_cells_cannot_be_formulas():
@@ -293,6 +307,12 @@ def test_json_lines():
     assert json.loads(links.to_jsonl().splitlines()[0])["reasons"] == [{"feature": "x", "other": "y", "shared": 0.5}]
 
 
+def test_json_lines_keep_letters_of_any_alphabet():
+    names = ["Grün", "語", "é"]
+    lines = table(candidate=np.array(names, dtype=object)).to_jsonl().splitlines()
+    assert [name for name, line in zip(names, lines, strict=True) if name in line] == names
+
+
 def test_pandas():
     pandas = pytest.importorskip("pandas")
     frame = table().to_pandas()
@@ -300,6 +320,12 @@ def test_pandas():
     assert frame.columns.tolist() == ["node", "candidate", "score", "probability"]
     assert frame.score.tolist() == [2.0, -1.5, 0.25]
     assert table(reasons=[(), (Reason("x", "x", 1.0),), ()]).to_pandas().reasons.tolist() == ["", "x 1", ""]
+
+
+def test_polars_gets_the_columns(monkeypatch):
+    monkeypatch.setitem(sys.modules, "polars", SimpleNamespace(DataFrame=dict))
+    for links in (table(), table(through=THROUGH, reasons=[(), (Reason("x", "x", 1.0),), ()])):
+        assert str(links.to_polars()) == str(links.to_dict())
 
 
 def test_polars():

@@ -237,11 +237,11 @@ def _counted(count: int, noun: str) -> str:
 
 def described(reasons: Sequence[Reason]) -> str:
     """Return reasons as text: "linux 0.52; kernel ~ module 0.31"."""
-    names = (
-        f"{reason.feature}" if reason.feature == reason.other else f"{reason.feature} ~ {reason.other}"
-        for reason in reasons
-    )
-    return "; ".join(f"{name} {reason.shared:.3g}" for name, reason in zip(names, reasons, strict=True))
+    return "; ".join(f"{_pair(reason)} {reason.shared:.3g}" for reason in reasons)
+
+
+def _pair(reason: Reason) -> str:
+    return f"{reason.feature}" if reason.feature == reason.other else f"{reason.feature} ~ {reason.other}"
 
 
 def _harmless(cell: Any) -> Any:
