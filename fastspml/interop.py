@@ -141,7 +141,7 @@ class Conversions:
         )
 
 
-def networkx_parts(graph: Any, attributes: str | None = None, with_features: bool = True) -> Parts:
+def networkx_parts(graph: Any, attributes: str | None, with_features: bool) -> Parts:
     """Return the parts of a graph; see `Network.from_networkx`."""
     nodes = list(graph.nodes)
     position = {node: i for i, node in enumerate(nodes)}

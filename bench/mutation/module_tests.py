@@ -39,7 +39,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "ranking/calibration.py": ("test_calibration.py", "test_calibrating.py"),
     "parameters.py": ("test_parameters.py",),
     "machine.py": ("test_machine.py",),
-    "interop.py": ("test_interop.py",),
+    "interop.py": ("test_interop.py", "test_dense_blocks.py"),
     "network.py": ("test_network.py", "test_csr.py", "test_interop.py", "test_dense_blocks.py"),
     "sparse/csr.py": ("test_csr.py", "test_network.py", "test_dense_blocks.py"),
     "sparse/mapped.py": ("test_mapped.py",),
