@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import pickle
 import shutil
 import socket
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from queue import SimpleQueue
 from types import SimpleNamespace
@@ -251,6 +252,27 @@ def test_what_is_no_address_of_a_cluster_is_refused(address):
     pytest.importorskip("distributed", reason="the extra 'distributed' is not installed")
     with pytest.raises(ValueError, match="cluster is named"), distributed.cluster(address):
         pass
+
+
+def test_a_local_cluster_has_a_process_with_one_thread_for_each_worker(monkeypatch):
+    dask = pytest.importorskip("distributed", reason="the extra 'distributed' is not installed")
+    config, made = importlib.import_module("dask.config"), {}
+
+    def local_cluster(**options):
+        made.update(options, profiles=config.get("distributed.worker.profile.enabled"))
+        return nullcontext("workers")
+
+    def client(workers, **options):
+        made.update(options)
+        return nullcontext("client")
+
+    monkeypatch.setattr(dask, "LocalCluster", local_cluster)
+    monkeypatch.setattr(dask, "Client", client)
+    with distributed.cluster("local:1") as got:
+        assert got == "client"
+    assert {"n_workers": 1, "threads_per_worker": 1, "processes": True}.items() <= made.items()
+    assert {"profiles": False, "direct_to_workers": True}.items() <= made.items()  # less work beside the shards
+    assert made["host"] == made["dashboard_address"].partition(":")[0] == "127.0.0.1"  # not open to the network
 
 
 @pytest.mark.parametrize("error", [OSError, TimeoutError])

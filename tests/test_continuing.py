@@ -103,6 +103,57 @@ def test_progress_counts_on_and_stops(small):
     assert [(record.iteration, record.n_iters) for record in records] == [(11, 11)]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"metric": "full"},
+        {"metric": "diagonal"},
+        {"average": True},
+        {"ensemble": 1},
+        {"rank": 64},
+        {"rank": 64, "ensemble": 4},  # rows of equal width
+    ],
+)
+def test_what_a_state_is_made_for_cannot_change(small, change):
+    model = fs.SPML.paper(metric="factored", rank=32, ensemble=2, n_iters=2).fit(small)
+    model.set_params(n_iters=4, **change)
+    for more in (model.resume, model.partial_fit):
+        with pytest.raises(ValueError, match="metric, rank, ensemble, average and the number of tasks cannot change"):
+            more(small)
+
+
+@pytest.mark.parametrize(("n_shards", "continues"), [(2, True), (3, False), (1, False)])
+def test_the_shards_of_a_round_cannot_change_in_its_middle(small, n_shards, continues):
+    model = fs.SPML.paper(shards=2, n_iters=37).fit(small)
+    model.set_params(shards=n_shards, n_iters=40)
+    if continues:
+        assert model.resume(small).n_iters_ == 40
+        return
+    with pytest.raises(ValueError, match=f"in a round of 2 shards; it cannot continue with shards={n_shards}"):
+        model.resume(small)
+
+
+def test_means_over_a_single_feature_continue():
+    network = fs.Network(np.array([[1.0], [0.0], [2.0]]), np.eye(3, k=1))
+    got = fs.SPML.paper(average=True, n_iters=5).fit(network).partial_fit(network, 4)
+    expected = fs.SPML.paper(average=True, n_iters=9).fit(network)
+    assert np.array_equal(got.metric_.weights, expected.metric_.weights)
+
+
+@pytest.mark.parametrize(
+    ("make", "n_iters", "sentence"),
+    [
+        (lambda net: net.replace(name="games"), 9, "was trained on task 0 with 9 features"),
+        (lambda net: fs.Network(np.ones((14, 8)), net.adjacency, net.name), 9, "got task 0 with 8"),
+        (lambda net: net, 4, "has done 5 iterations already, more than n_iters=4"),
+    ],
+)
+def test_resume_is_for_the_same_networks_and_more_iterations(small, make, n_iters, sentence):
+    model = fs.SPML.paper(n_iters=5).fit(small).set_params(n_iters=n_iters)
+    with pytest.raises(ValueError, match=sentence):
+        model.resume(make(small))
+
+
 # ---- grown networks -------------------------------------------------------------------------------------------------
 
 
@@ -217,6 +268,40 @@ def test_a_mapped_network_goes_on_over_other_words(small, grown, tmp_path):
     assert np.array_equal(got.state_.totals, expected.state_.totals)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_features_are_matched_by_position_where_names_are_missing(small, known):
+    """In the networks of the fit, or in those that follow."""
+    words = named(small, [f"w{f}" for f in range(9)])
+    first, second = (words, small) if known else (small, words)
+    got = fs.SPML.paper(n_iters=8).fit(first).partial_fit(second, n_iters=5)
+    expected = fs.SPML.paper(n_iters=13).fit(small)
+    assert np.array_equal(got.state_.totals, expected.state_.totals)
+
+
+def test_a_full_metric_that_outgrows_the_memory_is_refused(small, grown, monkeypatch):
+    model = fs.SPML.paper(n_iters=8, metric="full").fit(named(small, [f"w{f}" for f in range(9)]))
+    monkeypatch.setattr("fastspml.training.estimator.available_memory", lambda: 4.5 * 8 * 9**2)
+    with pytest.raises(MemoryError, match="a full metric of 11 features takes"):
+        model.partial_fit(grown)
+    assert model.n_features_ == 9
+
+
+@pytest.mark.parametrize("has_one", [True, False])
+def test_the_tokenizer_of_new_texts_is_the_last_that_is_known(small, has_one):
+    first, second = fs.Tokenizer(min_df=3), fs.Tokenizer(min_df=4)
+    model = fs.SPML.paper(n_iters=5).fit(small.replace(tokenizer=first))
+    assert model.tokenizer_ == first
+    model.partial_fit(small.replace(tokenizer=second if has_one else None), 5)
+    assert model.tokenizer_ == (second if has_one else first)
+
+
+def test_tasks_have_the_tokenizer_of_the_first_that_has_one(tasks):
+    tokenizers = [None, fs.Tokenizer(min_df=3), fs.Tokenizer(min_df=4)]
+    given = [task.replace(tokenizer=tokenizer) for task, tokenizer in zip(tasks, tokenizers, strict=True)]
+    assert fs.MTSPML.paper(n_iters=5).fit(given).tokenizer_ == tokenizers[1]
+    assert fs.MTSPML.paper(n_iters=5).fit(tasks).tokenizer_ is None
+
+
 def test_hidden_nodes_of_a_run_are_forgotten(small):
     model = fs.SPML.paper(n_iters=5).fit(small)
     model.hidden_nodes_, model.n_nodes_ = [np.array([1])], [14]
@@ -298,6 +383,32 @@ def test_an_added_task_follows_the_textbook(tasks, form, common, projection, pro
     else:
         assert model.violations_[12:].tolist() == [[-1, -1, n_violated] for n_violated in expected[3]]
     assert (model.violations_[:12, 2] == -1).all()
+
+
+@pytest.mark.parametrize("common", ["frozen", "moving"])
+def test_the_work_of_an_added_task_is_added(tasks, common):
+    """30 iterations of two tasks, and 20 of the new one, with 7 triplets each."""
+    records = []
+    model = fs.MTSPML.paper(n_iters=30, batch_size=BATCH).fit(tasks[:2])
+    before = model.state_.work
+    model.add_task(tasks[2], 20, common=common, progress=records.append)
+    assert before["evaluated"] == 30 * 2 * BATCH
+    assert model.state_.work == {name: before[name] + count for name, count in records[-1].work.items()}
+    assert records[-1].work["evaluated"] == 20 * BATCH
+    assert records[-1].violations.shape == (20, 1)
+    assert 0 < records[-1].work["violated"] == records[-1].violations.sum()
+
+
+def test_a_task_with_an_infinite_weight_has_the_common_metric(tasks):
+    model = fs.MTSPML.paper(n_iters=12).fit(tasks[:2]).add_task(tasks[2], 5, task_reg=np.inf)
+    assert not model.task_metrics_[2].weights.any()
+    assert np.array_equal(model.metric(2).weights, model.common_metric_.weights)
+
+
+def test_a_task_is_added_from_one_network(tasks):
+    model = fs.MTSPML.paper(n_iters=5).fit(tasks[:2])
+    with pytest.raises(TypeError, match="add_task needs the Network of the new task, got list"):
+        model.add_task(tasks[2:])
 
 
 def test_frozen_means_that_no_bit_of_the_others_changes(tasks):

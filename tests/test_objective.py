@@ -58,3 +58,17 @@ def test_drawn_triplets_are_averaged_over_their_number(networks):
     metric = metrics(9)[0]
     exact = mean_hinge(metric, networks, 1.0, 0)
     assert mean_hinge(metric, networks, 1.0, 0, n_triplets=20_000) == pytest.approx(exact, rel=0.05)
+
+
+@pytest.mark.parametrize("n_triplets", [None, 10])
+def test_networks_without_triplets_have_no_objective(n_triplets):
+    """The only link leaves its source no node that it is not linked to."""
+    network = fs.Network(np.eye(2), [[0, 1], [0, 0]])
+    with pytest.raises(ValueError, match="no triplet can be drawn"):
+        mean_hinge(metrics(2)[0], [network], 1.0, 0, n_triplets)
+
+
+def test_networks_without_triplets_do_not_change_the_mean_of_others(network):
+    nothing = fs.Network(np.eye(9), np.zeros((9, 9)), name="no links")
+    metric = metrics(9)[0]
+    assert mean_hinge(metric, [network, nothing], 1.0, 0) == mean_hinge(metric, [network], 1.0, 0)

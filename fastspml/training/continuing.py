@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastspml.kernels.arguments import N_SUMMED, Sums
-from fastspml.network import Network, check_same_features
+from fastspml.network import Network
 from fastspml.tokens import Tokenizer
 from fastspml.training.problem import Prepared, lay_out
 from fastspml.training.state import State, n_entries
@@ -137,9 +137,7 @@ def match_features(
                 f"{network.name!r} was weighted over another vocabulary than the model's; give a network over the same "
                 "features, weighted with the same Weighting, or let the model weight (weighting=...)."
             )
-    result = list(over_vocabulary(networks, vocabulary))
-    check_same_features(result)
-    return result, weighting
+    return list(over_vocabulary(networks, vocabulary)), weighting
 
 
 def _why_features_are_fixed(networks: list[Network], weighting: Weighting | None) -> str | None:

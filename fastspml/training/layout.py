@@ -37,7 +37,7 @@ def stack(
     for first, last in pairwise(group_starts.tolist()):
         group = networks[first:last]
         n_triplets, largest = sum(network.n_triplets for network in group), max(network.n_nodes for network in group)
-        _check_triplets(group, n_triplets)
+        check_triplets(group, n_triplets)
         n_pairs = sum(network.n_links for network in group) * largest
         group_sizes.append(largest)
         draws_by_number.append(n_triplets < EXACT_BELOW_ACCEPTANCE * n_pairs)
@@ -74,7 +74,8 @@ def stack(
     return Stack(rows, links, tasks)
 
 
-def _check_triplets(networks: Sequence[Network], n_triplets: int) -> None:
+def check_triplets(networks: Sequence[Network], n_triplets: int) -> None:
+    """Refuse networks without triplets."""
     if n_triplets > 0:
         return
     n_linked = sum(int(np.count_nonzero(network.degrees)) for network in networks)

@@ -14,7 +14,7 @@ from fastspml.network import Network
 from fastspml.ranking.scores import NodeScores, blocks
 from fastspml.sparse.csr import as_kernel_csr
 from fastspml.sparse.mapped import take_rows
-from fastspml.training.layout import stack
+from fastspml.training.layout import check_triplets, stack
 
 if TYPE_CHECKING:
     from fastspml.training.estimator import Estimator
@@ -74,9 +74,9 @@ def mean_hinge(
     """
     metric = metric.as_trained()
     if n_triplets is None:
-        stack(networks, pooled=True, with_rows=False)  # refuses networks without triplets
-        total = sum(_hinge_total(metric, network, margin) for network in networks)
-        return total / sum(network.n_triplets for network in networks)
+        n_all = sum(network.n_triplets for network in networks)
+        check_triplets(networks, n_all)
+        return sum(_hinge_total(metric, network, margin) for network in networks) / n_all
     check_positive_integer("n_triplets", n_triplets, " or None")
     drawn = sample_triplets(networks, seed, n_triplets)
     total = 0.0
