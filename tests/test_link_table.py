@@ -54,13 +54,14 @@ def test_links_of_new_nodes_are_those_of_the_index(named):
 @pytest.mark.parametrize("exclude_known", [True, False])
 def test_known_links_and_the_node_itself_are_left_out(named, exclude_known):
     adjacency = named.adjacency.toarray()
-    for new in (named.subset([1, 7, 4]), ["n1", "n7", "n4"], np.array(["n1", "n7", "n4"])):
+    for new in (named.subset([1, 0, 4]), ["n1", "n0", "n4"], np.array(["n1", "n0", "n4"]), "n0", ["n0"]):
         links = fs.predict_links(metrics(9)[0], named, new, k=14, exclude_known=exclude_known)
-        for name, i in (("n1", 1), ("n7", 7), ("n4", 4)):
+        for name, i in [(name, NAMES.index(name)) for name in ("n1", "n0", "n4") if name in links.node]:
             expected = {NAMES[c] for c in range(14) if c != i and not (exclude_known and adjacency[i, c])}
             got = [link.candidate for link in links if link.node == name]
             assert set(got) == expected
             assert len(got) == len(expected)
+        assert set(links.node) >= {"n0"}
 
 
 def test_the_network_itself_can_be_completed(network):
@@ -72,6 +73,28 @@ def test_the_network_itself_can_be_completed(network):
 def test_names_of_both_networks_must_be_known_to_mean_the_same_node(network):
     links = fs.predict_links(metrics(9)[0], network, network.subset([4]), k=1)
     assert (links.node.tolist(), links.candidate.tolist()) == ([4], [4])
+
+
+def test_nodes_that_the_network_does_not_have_may_link_to_any(named):
+    new = fs.Network(named.features[[3, 0, 1]], nodes=["x", "n0", "y"])
+    links = fs.predict_links(metrics(9)[0], named, new, k=14)
+    for name in ("x", "y"):
+        assert sorted(links.candidate[links.node == name]) == sorted(NAMES)
+
+
+@pytest.mark.parametrize(("names", "new_names"), [([2, 0, 1], None), (None, [1])])
+def test_a_number_that_is_a_name_is_not_a_position(names, new_names):
+    network = fs.Network(np.eye(3), nodes=names)
+    links = fs.predict_links(fs.Metric.identity(3), network, fs.Network(np.eye(3)[:1], nodes=new_names))
+    assert len(links) == 3  # the new node is none of the three
+
+
+def test_a_network_of_one_node_or_none_has_as_many_candidates():
+    network = fs.Network([[1.0, 0.0], [0.0, 1.0]], nodes=["a", "b"])
+    for n_nodes in (0, 1):
+        links = fs.predict_links(fs.Metric.identity(2), network.subset(range(n_nodes)), np.ones((2, 2)))
+        assert links.candidate.tolist() == ["a"] * 2 * n_nodes
+        assert links.score.dtype == np.float64
 
 
 def test_candidates_can_be_chosen(named):
@@ -108,6 +131,13 @@ def test_reasons_are_the_pairs_that_add_most_to_the_similarity(named):
             for reason in link.reasons:
                 f, g = WORDS.index(reason.feature), WORDS.index(reason.other)
                 assert reason.shared == pytest.approx(shared[f, g])
+
+
+def test_pairs_that_add_nothing_are_no_reasons():
+    network = fs.Network([[1.0, 1.0], [0.0, 1.0]])
+    for metric in (fs.Metric.diagonal([0.25, 0.0]), fs.Metric.full(np.diag([0.25, 0.0]))):
+        links = fs.predict_links(metric, network, [[1.0, 1.0]], reasons=4)
+        assert [link.reasons for link in links] == [(Reason(0, 0, 0.5),), ()]
 
 
 def test_probabilities_come_from_the_calibration(named):
@@ -342,6 +372,8 @@ def test_networkx(named):
     assert graph.edges["a", "c"] == {"score": 2.0, "probability": 0.5}
     unnamed = fs.predict_links(metrics(9)[0], named, np.ones((1, 9)), k=1).to_networkx()
     assert ("new", 0) in unnamed
+    for new in (["n6"], named.subset([6])):
+        assert "n6" in fs.predict_links(metrics(9)[0], named, new, k=1).to_networkx()
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def predict_links(
         probability=np.full(len(score), np.nan) if calibration is None else calibration.probability(score),
         reasons=_reasons(metric, rows, index.rows(), of_row, candidate, int(reasons)) if reasons else None,
         blank_nodes=names[index.is_blank(rows)],
-        are_named=isinstance(new, Network) or positions is not None,
+        are_named=positions is not None,
         through=_through(metric, network, rows, index, of_row, candidate) if metric.neighbour_weight else None,
     )
 
