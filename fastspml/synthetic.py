@@ -187,8 +187,8 @@ def _links(features: Any, weights: np.ndarray, links_per_node: int, random: _Str
     word_starts = np.concatenate([[0], np.cumsum(np.bincount(features.indices, minlength=features.shape[1]))])
     if len(order):
         word = features.indices[np.minimum(stored, len(order) - 1)]
-        n_with_word = np.maximum(1, word_starts[word + 1] - word_starts[word])
-        chosen = order[np.minimum(word_starts[word] + random.below(n_with_word, len(sources)), len(order) - 1)]
+        n_with_word = word_starts[word + 1] - word_starts[word]
+        chosen = order[word_starts[word] + random.below(n_with_word, len(sources))]
         targets = np.where(by_word, np.searchsorted(features.indptr, chosen, side="right") - 1, targets)
     codes = np.unique(sources[sources != targets] * n_nodes + targets[sources != targets])
     sources, targets = codes // n_nodes, codes % n_nodes

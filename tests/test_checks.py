@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from fastspml.checks import (
+    check_finite_number,
+    check_integer,
+    check_not_negative,
     check_number,
     check_path,
     check_positive_integer,
     check_seed,
+    check_share,
     float_array,
+    is_number,
     is_whole,
     printable,
     quoted,
@@ -33,6 +40,53 @@ def test_other_values_are_no_positive_integers(value):
 def test_other_values_are_no_positive_numbers(value):
     with pytest.raises(ValueError, match="reg must be a positive number, got"):
         check_number("reg", value)
+
+
+@pytest.mark.parametrize("value", [0.5, 1e308, np.float32(2)])
+def test_positive_numbers_are_accepted(value):
+    check_number("reg", value)
+
+
+def test_infinity_is_a_positive_number_only_where_it_is_allowed():
+    check_number("C", np.inf, allow_infinity=True)
+    for value in (-np.inf, np.nan, 0.0):
+        with pytest.raises(ValueError, match="C must be a positive number, got"):
+            check_number("C", value, allow_infinity=True)
+
+
+@pytest.mark.parametrize("value", [3, 4, np.int8(3)])
+def test_integers_from_the_least_are_accepted(value):
+    check_integer("n", value, 3)
+
+
+@pytest.mark.parametrize("value", [2, -3, 3.0, True, None])
+def test_other_values_are_no_integers_from_the_least(value):
+    with pytest.raises(ValueError, match="n must be an integer from 3, got"):
+        check_integer("n", value, 3)
+
+
+NO_NUMBERS = [np.nan, True, "1", None, [0.5], 0.5j, Fraction(1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("check", "accepted", "refused", "sentence"),
+    [
+        (check_not_negative, [0, 0.0, 1e308], [-1e-9, -1, np.inf], "b must be a number from 0, got"),
+        (check_finite_number, [0, -1e308, 1e308, 7], [np.inf, -np.inf], "b must be a finite number, got"),
+        (check_share, [0, 1, 0.0, 1.0, np.float32(0.5)], [-1e-9, 1 + 1e-9, 2], "b must be a number from 0 to 1, got"),
+    ],
+)
+def test_numbers_are_accepted_up_to_their_bounds(check, accepted, refused, sentence):
+    for value in accepted:
+        check("b", value)
+    for value in [*refused, *NO_NUMBERS]:
+        with pytest.raises(ValueError, match=sentence):
+            check("b", value)
+
+
+@pytest.mark.parametrize("value", [1, -0.5, np.float32(1), np.inf, np.nan])
+def test_real_numbers_are_numbers(value):
+    assert is_number(value) is True
 
 
 def test_booleans_are_not_whole():
@@ -90,6 +144,19 @@ def test_a_seed_is_an_integer_from_0(seed):
     check_seed(np.uint8(0))
     with pytest.raises(ValueError, match="seed must be an integer from 0, got"):
         check_seed(seed)
+
+
+@pytest.mark.parametrize("seed", [-1, 256, 1.0, True])
+def test_a_seed_may_have_some_number_of_bits(seed):
+    check_seed(0, 8)
+    check_seed(255, 8)
+    with pytest.raises(ValueError, match=r"seed must be an integer from 0 to 2\*\*8 - 1, got"):
+        check_seed(seed, 8)
+
+
+def test_a_message_shows_80_characters_of_a_text():
+    assert printable("x" * 80) == "x" * 80
+    assert printable("x" * 81) == "x" * 77 + "..."
 
 
 @pytest.mark.parametrize(

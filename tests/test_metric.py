@@ -50,6 +50,27 @@ def test_distances(form):
     assert PSD[form].distances(X).diagonal().tolist() == [0.0] * 5
 
 
+@pytest.mark.parametrize(
+    ("weights", "x", "y"),
+    [
+        ([1.0, 2.0], [1e6, 1e6 * (1 + 1e-9)], [1e6, 1e6]),  # long rows
+        ([1.0, 2.0], [1e-6, 1e-6 * (1 + 1e-9)], [1e-6, 1e-6]),  # short rows
+        ([1.0, -1.0], [1e3 + 1e-6, 1e3], [1e3, 1e3]),  # y'My = 0
+        ([1.0, -1.0], [1e3, 1e3], [1e3 + 1e-6, 1e3]),  # x'Mx = 0
+    ],
+)
+def test_distances_of_nearly_equal_rows_are_exact(weights, x, y):
+    expected = naive.sqdist(np.diag(weights), np.array(x), np.array(y))
+    assert fs.Metric.diagonal(weights).distances(x, y)[0, 0] == pytest.approx(expected, rel=1e-9, abs=0.0)
+
+
+def test_distances_of_many_nearly_equal_rows_are_exact(monkeypatch):
+    monkeypatch.setattr(base, "BLOCK_ROWS", 3)
+    x = 1e3 * (1 + 1e-9 * np.arange(5)[:, None])
+    expected = (x - x.T) ** 2
+    np.testing.assert_allclose(fs.Metric.identity(1).distances(x), expected, rtol=1e-9, atol=0.0)
+
+
 def test_similarities(form):
     for metric in (PSD[form], INDEFINITE[form]):
         expected = [[naive.similarity(matrix_of(metric), x, y) for y in Y] for x in X]
@@ -168,6 +189,90 @@ def test_sums_and_projections_keep_the_score(form, other):
         ValueError, match="a metric that ranks by similarity and one that ranks by distance cannot be added"
     ):
         one + PSD[other]
+
+
+@pytest.mark.parametrize("other", [1.0, None, np.eye(2)])
+def test_only_metrics_are_added_to_a_metric(other):
+    with pytest.raises(TypeError, match="unsupported operand"):
+        fs.Metric.identity(2) + other
+
+
+RANKING = {"length_weight": -0.5, "neighbour_weight": 2.0, "degree_weight": -0.25, "unlinked_bonus": 0.75}
+
+
+def test_a_metric_as_trained_ranks_without_weights():
+    metric = fs.Metric.diagonal([1.0, 4.0], vocabulary=["red", "green"], **RANKING)
+    trained = metric.as_trained()
+    assert trained.ranking_weights == dict.fromkeys(RANKING, 0.0)
+    assert metric.ranking_weights == RANKING
+    assert trained.weights is metric.weights
+    assert trained.vocabulary is metric.vocabulary
+
+
+@pytest.mark.parametrize("name", RANKING)
+def test_known_links_change_a_ranking_by_all_weights_but_that_of_the_length(name):
+    assert fs.Metric.identity(2, **{name: RANKING[name]}).uses_links is (name != "length_weight")
+    assert fs.Metric.identity(2).uses_links is False
+
+
+@pytest.mark.parametrize(
+    ("score", "length_weight", "length", "is_similarity"),
+    [
+        ("distance", 0.0, 1.0, False),
+        ("distance", -0.25, 0.75, True),
+        ("distance", -2.0, -1.0, True),
+        ("similarity", 0.0, 0.0, True),
+        ("similarity", -1.0, -1.0, True),
+        ("similarity", 1.0, 1.0, False),
+    ],
+)
+def test_a_length_of_one_ranks_by_the_distance(score, length_weight, length, is_similarity):
+    metric = fs.Metric.identity(2, score=score, length_weight=length_weight)
+    assert metric.length == length
+    assert metric.ranks_by_similarity is is_similarity
+
+
+@pytest.mark.parametrize(
+    ("context", "sentence"),
+    [
+        ({"length_weight": 0.1}, "length_weight must be from -2 to 0 for score='distance', got 0.1"),
+        ({"length_weight": -2.1}, "length_weight must be from -2 to 0 for score='distance', got -2.1"),
+        ({"length_weight": 1.1, "score": "similarity"}, "from -1 to 1 for score='similarity', got 1.1"),
+        ({"length_weight": -1.1, "score": "similarity"}, "from -1 to 1 for score='similarity', got -1.1"),
+        ({"length_weight": np.nan}, "length_weight must be a finite number, got nan"),
+        ({"neighbour_weight": -1.0}, "neighbour_weight must be a number from 0, got -1.0"),
+        ({"degree_weight": np.inf}, "degree_weight must be a finite number, got inf"),
+        ({"unlinked_bonus": "1"}, "unlinked_bonus must be a finite number, got '1'"),
+    ],
+)
+def test_ranking_weights_out_of_range_are_refused(context, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fs.Metric.identity(2, **context)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "is_symmetric"),
+    [
+        ([[1.0, 1.0 + 1e-9], [1.0, 1.0]], False),
+        ([[0.0, 0.0], [2e-12, 0.0]], False),
+        ([[0.0, 0.0], [5e-13, 0.0]], True),
+        ([[1e6, 0.0], [1e-7, 1e6]], True),
+        ([[1e6, 0.0], [1e-5, 1e6]], False),
+        ([[1e-13, 1.0], [1.0 + 1e-15, 1e-13]], True),
+    ],
+)
+def test_a_matrix_is_symmetric_up_to_rounding_of_its_largest_entry(matrix, is_symmetric):
+    if is_symmetric:
+        assert fs.Metric.full(matrix).matrix.tolist() == matrix
+    else:
+        with pytest.raises(ValueError, match="must be symmetric"):
+            fs.Metric.full(matrix)
+
+
+def test_a_full_metric_of_all_features_transforms_to_a_dense_array():
+    moved = fs.Metric.full(np.diag([1.0, 4.0])).transform([[1.0, 1.0]])
+    assert isinstance(moved, np.ndarray)
+    assert (moved**2).sum() == pytest.approx(5.0)
 
 
 def test_sums_of_factored_metrics_stay_factored():

@@ -78,6 +78,25 @@ def test_a_fifth_of_the_words_of_a_node_is_of_a_topic_that_causes_links():
     assert ((weights[0] > 0) & (weights[1] > 0)).any()
 
 
+def test_topics_of_few_words_are_of_all_tasks_of_one_or_of_none_in_turn():
+    """Of 18 rarer words, every third has a topic of its own: for all tasks, task 0, task 1, task 2, none, and all."""
+    _, weights = fs.synthetic_networks(3, n_nodes=2, n_features=20, words_per_node=1, return_weights=True)
+    assert [np.flatnonzero(weight).tolist() for weight in weights] == [[2, 5, 17], [2, 8, 17], [2, 11, 17]]
+
+
+def test_nodes_without_planted_words_link_to_random_nodes():
+    """A fifth of the nodes have none, the last node among them; one in ten links of the others is random."""
+    (network,), (weight,) = fs.synthetic_networks(1, 100, 3, 1, links_per_node=20, seed=16, return_weights=True)
+    is_plain = weight[network.features.indices] == 0
+    assert is_plain.sum() == 21
+    assert is_plain[-1]
+    of_plain, of_others = (
+        network.adjacency[rows][:, is_plain].nnz / network.adjacency[rows].nnz for rows in (is_plain, ~is_plain)
+    )
+    assert 0.15 < of_plain < 0.25
+    assert 0.01 < of_others < 0.03
+
+
 def test_learning_finds_the_planted_words():
     networks, weights = fs.synthetic_networks(
         n_tasks=2, n_nodes=400, n_features=300, words_per_node=30, links_per_node=6, return_weights=True

@@ -352,10 +352,10 @@ class Metric(Explained):
         norms = self.sqnorms(X)[:, None], self.sqnorms(Y)[None, :]
         squared = norms[0] + norms[1] - 2.0 * self.products(X, Y)
         # Large terms cancel where rows are nearly equal: subtract the rows first.
-        near = np.nonzero(np.abs(squared) <= CANCELLATION * (np.abs(norms[0]) + np.abs(norms[1])))
-        for start in range(0, len(near[0]), BLOCK_ROWS):
-            rows, columns = near[0][start : start + BLOCK_ROWS], near[1][start : start + BLOCK_ROWS]
-            squared[rows, columns] = self.paired_distances(X[rows], Y[columns])
+        rows, others = np.nonzero(np.abs(squared) <= CANCELLATION * (np.abs(norms[0]) + np.abs(norms[1])))
+        for start in range(0, len(rows), BLOCK_ROWS):
+            block = rows[start : start + BLOCK_ROWS], others[start : start + BLOCK_ROWS]
+            squared[block] = self.paired_distances(X[block[0]], Y[block[1]])
         return squared
 
     def similarities(self, X: Any, Y: Any = None) -> np.ndarray:
