@@ -11,12 +11,14 @@ from scipy import optimize, sparse, stats
 import fastspml as fs
 from fastspml.ranking import measures
 from fastspml.ranking.known_links import TERMS, KnownLinks
+from fastspml.ranking.measures import HiddenLinks
 from fastspml.selection import ranking_weights, settings_search
 from fastspml.selection.folds import Folds
 from fastspml.selection.ranking_weights import (
     KNOWN_LINKS,
     LARGEST_SHARE,
     LENGTHS_TRIED,
+    evaluate_rankings,
     learned_weights,
     link_differences,
     with_other_lengths,
@@ -48,9 +50,10 @@ def differences(coefficients, n_pairs=4000, seed=0):
 
 
 class TestRegression:
+    @pytest.mark.parametrize("coefficients", [[2.0, 0.8, 1.0, 0.6], [0.5, 0.2, -0.4, 0.1], [20.0, 9.0, 8.0, 7.0]])
     @pytest.mark.parametrize("known_links", ["neighbours", "popularity"])
-    def test_it_minimises_the_weighted_logistic_loss(self, known_links):
-        pairs = differences([2.0, 0.8, 1.0, 0.6])
+    def test_it_minimises_the_weighted_logistic_loss(self, known_links, coefficients):
+        pairs = differences(coefficients)
         columns = [TERMS.index(term) for term in KNOWN_LINKS[known_links]]
         loss = lambda a: pairs[:, -1] @ np.logaddexp(0.0, -pairs[:, columns] @ a)  # noqa: E731
         a = dict(
@@ -64,12 +67,13 @@ class TestRegression:
         }
         assert got == pytest.approx(expected, rel=2e-3)
 
-    def test_terms_of_other_sizes_change_no_ranking(self):
+    @pytest.mark.parametrize("size", [1e6, 1e-6])
+    def test_terms_of_other_sizes_change_no_ranking(self, size):
         pairs = differences([2.0, 0.8, 1.0, 0.6])
-        larger = pairs * np.array([1e6, 1e6, 1.0, 1.0, 1.0])
-        one, other = learned_weights(pairs, "popularity"), learned_weights(larger, "popularity")
+        sized = pairs * np.array([size, size, 1.0, 1.0, 1.0])
+        one, other = learned_weights(pairs, "popularity"), learned_weights(sized, "popularity")
         assert other["neighbour_weight"] == pytest.approx(one["neighbour_weight"], rel=1e-3)
-        assert other["degree_weight"] == pytest.approx(1e6 * one["degree_weight"], rel=1e-3)
+        assert other["degree_weight"] == pytest.approx(size * one["degree_weight"], rel=1e-3)
 
     def test_a_neighbour_that_harms_has_no_weight(self):
         pairs = differences([2.0, -0.8, 1.0, 0.0])
@@ -88,6 +92,11 @@ class TestRegression:
     def test_nothing_is_learned_from_nothing(self):
         assert learned_weights(np.zeros((0, len(TERMS) + 1)), "neighbours") is None
 
+    def test_nothing_is_learned_where_links_and_non_links_are_alike(self):
+        pairs = np.zeros((3, len(TERMS) + 1))
+        pairs[:, -1] = 1.0
+        assert learned_weights(pairs, "neighbours") is None
+
     def test_weights_have_four_digits(self):
         got = learned_weights(differences([2.0, 0.8, 1.0, 0.6]), "popularity")
         assert got == {name: float(f"{value:.4g}") for name, value in got.items()}
@@ -99,6 +108,35 @@ class TestRegression:
         pairs = differences([1.0, 0.5, 0.5, 0.5], n_pairs=20)
         pairs[:, :-1] = np.abs(pairs[:, :-1])
         assert all(np.isfinite(value) for value in learned_weights(pairs, "popularity").values())
+
+    @pytest.mark.parametrize("size", [1e-3, 1e3])
+    def test_weights_of_pairs_are_shares_of_their_sum(self, size):
+        """Where links and non-links are separated, coefficients depend on how much the loss counts beside the ridge."""
+        pairs = differences([1.0, 0.5, 0.5, 0.5], n_pairs=20)
+        pairs[:, :-1] = np.abs(pairs[:, :-1])
+        sized = pairs * np.array([1.0, 1.0, 1.0, 1.0, size])
+        assert learned_weights(sized, "popularity") == pytest.approx(learned_weights(pairs, "popularity"), rel=1e-3)
+
+    def test_the_ridge_is_one_millionth_of_the_squared_length_of_coefficients(self):
+        """Another solver minimises the loss where all terms separate links from non-links."""
+        pairs = differences([1.0, 0.5, 0.5, 0.5], n_pairs=20)
+        pairs[:, :-1] = np.abs(pairs[:, :-1]) * [1.0, 4.0, 1.0, 1.0]
+        design, weights = pairs[:, :3], pairs[:, -1] / pairs[:, -1].sum()
+        design = design / np.sqrt(weights @ design**2)
+        loss = lambda a: weights @ np.logaddexp(0.0, -design @ a) + 0.5e-6 * a @ a  # noqa: E731
+        a = optimize.minimize(loss, np.ones(3), tol=1e-12).x / np.sqrt(weights @ pairs[:, :3] ** 2)
+        share = a[1] / a[0]
+        got = learned_weights(pairs, "neighbours")
+        assert 0.0 < share < LARGEST_SHARE
+        assert got["neighbour_weight"] == pytest.approx(share / (1.0 - share), rel=1e-2)
+        assert got["unlinked_bonus"] == pytest.approx(a[2] / a[0], rel=1e-2)
+
+    def test_a_pair_far_from_all_others_overflows_nothing(self):
+        pairs = np.zeros((10_000, len(TERMS) + 1))
+        pairs[:, TERMS.index("score")] = pairs[:, -1] = 1.0
+        pairs[0, TERMS.index("score")] = 1e6
+        expected = {"neighbour_weight": 0.0, "degree_weight": 0.0, "unlinked_bonus": 0.0}
+        assert learned_weights(pairs, "popularity") == expected
 
 
 def test_terms_are_those_of_the_ranking():
@@ -138,6 +176,47 @@ def test_pairs_are_links_and_non_links_of_held_out_nodes(n_tasks):
     assert got[:, -1].sum() == pytest.approx(n_nodes)  # every node counts once
 
 
+def test_a_pair_is_made_of_every_link_and_non_link_if_there_are_few(monkeypatch):
+    """All non-links are sampled, and all links are taken."""
+    monkeypatch.setattr(ranking_weights, "N_OTHERS", 1000)
+    monkeypatch.setattr(ranking_weights, "MOST_LINKS", 1000)
+    fold = Folds([members_and_hubs(2)], 3, 0, []).usable[0]
+    (hidden,) = fold.hidden
+    (got,) = link_differences(fs.SPML(weighting=None), [{"n_iters": 20}], fold, as_scoring("auc"), threading.Event())
+    degrees = np.diff(hidden.network.adjacency.indptr)[hidden.nodes.astype(int)]
+    n_pairs = degrees * (hidden.network.n_nodes - 1 - degrees)
+    assert len(got) == n_pairs.sum()
+    np.testing.assert_allclose(np.sort(got[:, -1]), np.sort(1.0 / np.repeat(n_pairs, n_pairs)))
+
+
+def test_a_node_with_one_pair_counts_as_much_as_others(monkeypatch):
+    monkeypatch.setattr(ranking_weights, "N_OTHERS", 1)
+    monkeypatch.setattr(ranking_weights, "MOST_LINKS", 1)
+    fold = Folds([members_and_hubs(2)], 3, 0, []).usable[0]
+    (got,) = link_differences(fs.SPML(weighting=None), [{"n_iters": 20}], fold, as_scoring("auc"), threading.Event())
+    assert len(got) > 1
+    assert set(got[:, -1]) == {1.0}
+
+
+def test_a_fold_that_hides_no_link_has_no_pairs():
+    network = members_and_hubs(2)
+    fold = Folds([network], 3, 0, []).usable[0]
+    links = network.adjacency.toarray()
+    links[fold.hidden[0].nodes.astype(int)] = False
+    fold.hidden = [HiddenLinks(network.with_links(links), fold.hidden[0].nodes)]
+    (got,) = link_differences(fs.SPML(weighting=None), [{"n_iters": 20}], fold, as_scoring("auc"), threading.Event())
+    assert got.shape == (0, len(TERMS) + 1)
+
+
+@pytest.mark.parametrize(("most_nodes", "expected"), [(8, 8), (1, 2)])
+def test_nodes_of_all_tasks_are_at_most_a_number_but_one_of_each_is_taken(monkeypatch, most_nodes, expected):
+    monkeypatch.setattr(ranking_weights, "MOST_NODES", most_nodes)
+    tasks = [members_and_hubs(3).replace(name=name) for name in "ab"]
+    fold = Folds(tasks, 3, 0, []).usable[0]
+    (got,) = link_differences(fs.SPML(weighting=None), [{"n_iters": 20}], fold, as_scoring("auc"), threading.Event())
+    assert got[:, -1].sum() == pytest.approx(expected)
+
+
 def test_nodes_without_links_take_no_place_of_others(monkeypatch):
     monkeypatch.setattr(ranking_weights, "MOST_NODES", 4)
     linked = members_and_hubs(3)
@@ -150,11 +229,35 @@ def test_nodes_without_links_take_no_place_of_others(monkeypatch):
     assert got[:, -1].sum() == pytest.approx(4)
 
 
-def test_a_search_that_is_stopped_learns_nothing():
+@pytest.mark.parametrize("function", [link_differences, evaluate_rankings])
+def test_a_search_that_is_stopped_learns_nothing(function):
     fold = Folds([members_and_hubs(4)], 3, 0, []).usable[0]
     is_stopped = threading.Event()
     is_stopped.set()
-    assert link_differences(fs.SPML(n_iters=50), [{"n_iters": 50}], fold, as_scoring("auc"), is_stopped) == []
+    assert function(fs.SPML(n_iters=50), [{"n_iters": 50}], fold, as_scoring("auc"), is_stopped) == []
+
+
+def test_a_fold_keeps_its_last_fit_for_other_rankings():
+    fold, n_threads = Folds([members_and_hubs(2)], 3, 0, []).usable[0], []
+
+    class Watched(fs.SPML):
+        def stages(self, *arguments, **options):
+            n_threads.append(self.n_threads)
+            return super().stages(*arguments, **options)
+
+    def fit(setting, function=evaluate_rankings):
+        function(Watched(n_threads=3), [setting], fold, as_scoring("auc"), is_stopped)
+        return len(n_threads)
+
+    is_stopped = threading.Event()
+    first, other = {"n_iters": 20, "length_weight": 0.5}, {"n_iters": 21}
+    assert [fit(first), fit(first, link_differences), fit({"n_iters": 20, "degree_weight": 1.0})] == [1, 1, 1]
+    assert [fit(other), fit(other), fit(first)] == [2, 2, 3]
+    assert set(n_threads) == {1}  # fits of other folds run at the same time
+    is_stopped.set()
+    fit(other)
+    is_stopped.clear()
+    assert fit(other) == 5  # a fit that was stopped is not kept
 
 
 class TestSelect:
@@ -387,7 +490,7 @@ def test_rankings_of_one_fit_are_those_of_fits():
     fold = Folds([members_and_hubs(6)], 3, 0, []).usable[0]
     estimator = fs.SPML(n_iters=100, degree_weight=0.2)
     settings = [{"length_weight": 0.5}, {}, {"neighbour_weight": 0.4, "degree_weight": 0.0}]
-    found = ranking_weights.evaluate_rankings(estimator, settings, fold, as_scoring("auc"), threading.Event())
+    found = evaluate_rankings(estimator, settings, fold, as_scoring("auc"), threading.Event())
     for setting, evaluation in zip(settings, found, strict=True):
         model = fs.SPML(**estimator.get_params() | setting).fit(fold.training)
         assert evaluation.params == setting

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 
 import fastspml as fs
 from fastspml.selection import (
@@ -16,11 +18,13 @@ from fastspml.selection import (
     SelectionWarning,
     Trial,
     hidden_links,
+    hold,
     recommended_grid,
 )
 from fastspml.selection.folds import Folds
 from fastspml.selection.grids import all_settings, is_allowed
-from fastspml.selection.runners import on_threads
+from fastspml.selection.halving import rungs_of
+from fastspml.selection.runners import on_cluster, on_threads
 from fastspml.selection.scorings import as_scoring
 from fastspml.selection.settings_search import _choose
 from fastspml.splits import fold_networks
@@ -154,6 +158,73 @@ def test_every_fit_without_a_fold_takes_one_thread(tasks):
     assert seen[-1] == 3  # the best setting is fitted to all nodes as the estimator says
 
 
+def test_fits_run_on_as_many_threads_as_are_given(tasks, monkeypatch):
+    """Three fits that wait for each other, on a machine with one processor."""
+    monkeypatch.setattr("fastspml.selection.cross_validation.available_threads", lambda: 1)
+    all_have_begun = threading.Barrier(3)
+
+    class Waiting(fs.SPML):
+        def stages(self, *arguments, **options):
+            if self.n_threads == 1:  # not the fit to all nodes
+                all_have_begun.wait(20)
+            return super().stages(*arguments, **options)
+
+    selection = fs.select(Waiting(n_threads=2, metric="diagonal"), tasks, {"n_iters": [5]}, n_folds=3, n_threads=3)
+    assert selection.is_complete_
+
+
+def test_seconds_are_those_of_fits_and_evaluations(tasks):
+    began = time.perf_counter()
+    selection = fs.select(fs.SPML.paper(), tasks, {"n_iters": [5]}, n_folds=2, n_threads=1)
+    elapsed = time.perf_counter() - began
+    trials = [*selection.trials_, *selection.baselines_.values()]
+    assert all(trial.seconds > 0.0 for trial in trials)
+    assert sum(trial.seconds for trial in trials) < elapsed
+
+
+class Cluster:
+    """The client of a cluster that is one thread of this process. It keeps whether results of calls may be shared."""
+
+    def __init__(self):
+        self.is_shared = []
+
+    def submit(self, function, value, pure=True):
+        self.is_shared.append(pure)
+        warnings.warn("Sending large graph of size 12.00 MiB.", UserWarning, stacklevel=2)
+        return function(value)
+
+    def get_executor(self, pure=True):
+        self.is_shared.append(pure)
+        return ThreadPoolExecutor(1)
+
+
+def test_a_value_is_held_by_a_cluster_for_itself_and_without_a_warning_of_its_size():
+    client, value = Cluster(), object()
+    assert hold(client, value) is value
+    assert client.is_shared == [False]
+
+
+def test_fits_on_a_cluster_are_those_on_threads(tasks):
+    client, grid = Cluster(), {"n_iters": [5, 10]}
+    one, other = (fs.select(fs.SPML.paper(), tasks, grid, n_folds=2, client=c) for c in (client, None))
+    assert rows(one) == rows(other)
+    assert client.is_shared == [False, False]  # a fit that a stopped selection cancelled is not that of another
+
+
+def test_leaving_a_selection_cancels_what_a_cluster_has_not_begun(tasks):
+    is_over = threading.Event()
+
+    def fit(estimator, setting, fold, scoring, is_stopped):
+        return is_over.wait(60)
+
+    with on_cluster(Cluster(), fs.SPML(), Folds(tasks, 2, 0, []), as_scoring("auc")) as start:
+        futures = [start({"n_iters": (5,)}, 0, fit) for _ in range(3)]
+        while not futures[0].running():
+            time.sleep(0.001)
+    is_over.set()
+    assert [future.cancelled() for future in futures] == [False, True, True]
+
+
 def test_a_choice_without_baselines_is_compared_with_none():
     trial = Trial({"reg": 0.1}, (0.5, 0.6))
     for selection in (
@@ -167,6 +238,14 @@ def test_a_choice_without_baselines_is_compared_with_none():
 def test_a_trial_has_as_many_tasks_as_scores_in_a_fold():
     assert Trial({}, (0.5,)).n_tasks == 0
     assert Trial({}, (0.5, 0.6), fold_task_scores=((0.4, 0.5, 0.6), (0.5, 0.6, 0.7))).n_tasks == 3
+
+
+def test_a_fold_is_usable_if_one_triplet_is_left():
+    """A link from the first of four nodes to the second: with one of the others there is one triplet."""
+    links = np.zeros((4, 4))
+    links[0, 1] = 1
+    folds = Folds([fs.Network(np.eye(4), links)], 4, 0, [])
+    assert [fold.training[0].n_triplets for fold in folds.usable] == [1, 1]
 
 
 def test_folds_in_which_no_node_has_a_score_are_refused():
@@ -301,6 +380,21 @@ def test_halving_keeps_the_best_of_every_step(tasks):
     assert rows(got) == rows(fs.select(fs.SPML.paper(), tasks, grid, n_folds=2, halving=True, n_threads=1))
 
 
+@pytest.mark.parametrize(
+    ("n_iters", "expected"),
+    [
+        ([(2, 8, 32, 64, 128)], (64, 16, 4, 1)),
+        ([(1, 64)], (64, 1)),
+        ([(1, 16)], (16, 1)),
+        ([(63, 64)], (1,)),
+        ([(5,)], (1,)),
+        ([(5,), (1, 4)], (4, 1)),
+    ],
+)
+def test_rungs_at_which_nothing_is_evaluated_are_left_out(n_iters, expected):
+    assert rungs_of([{"n_iters": looks} for looks in n_iters]) == expected
+
+
 def test_halving_stops_between_rungs(tasks):
     grid = {"weighting": ["tfidf"], "reg": [0.1, 0.01, 1e-3, 1e-4], "n_iters": [4, 16, 64]}
     got = fs.select(fs.SPML.paper(), tasks, grid, n_folds=2, halving=True, progress=lambda record: record.n_done >= 8)
@@ -321,6 +415,20 @@ def test_baselines_are_selected_too(tasks):
     selection = fs.select(fs.baselines.Euclid(), tasks, {"weighting": ["l1", "tfidf", "none"]}, n_folds=3)
     assert len(selection.trials_) == 3
     assert selection.best_estimator_.metric_.weighting.kind == selection.best_params_["weighting"]
+
+
+def test_a_baseline_is_neither_halved_nor_ranked_again(tasks):
+    options = {"halving": True, "known_links": "popularity"}
+    selection = fs.select(fs.baselines.Euclid(), tasks, {"weighting": ["l1", "none"]}, n_folds=2, **options)
+    assert [set(trial.params) for trial in selection.trials_] == [{"weighting"}] * 2
+
+
+def test_the_default_grid_of_an_svm_has_a_trial_of_every_setting(tasks):
+    pytest.importorskip("sklearn", reason="the SVMs are solved by scikit-learn's LIBLINEAR")
+    selection = fs.select(fs.baselines.PooledSVM(), tasks, n_folds=2)
+    assert sorted((trial.params["weighting"], trial.params["C"]) for trial in selection.trials_) == [
+        (weighting, C) for weighting in ("l2", "tfidf") for C in (1e-3, 1e-2, 1e-1, 1.0)
+    ]
 
 
 def test_anchors_links_to_hidden_nodes_are_ranked():
@@ -397,6 +505,11 @@ def test_k_is_that_of_the_scoring(tasks):
         fs.select(fs.SPML.paper(), tasks, grid, n_folds=2, scoring=f"hits@{k}").best_score_ for k in (3, 30)
     )
     assert three < thirty
+
+
+@pytest.mark.parametrize(("scoring", "k"), [("auc", 10), ("auc+ndcg@3", 3), (lambda quality: 0.0, 10)])
+def test_lists_have_ten_candidates_unless_the_scoring_tells(scoring, k):
+    assert as_scoring(scoring).k == k
 
 
 def test_scorings_joined_by_a_plus_are_averaged(tasks):
@@ -490,6 +603,14 @@ def test_the_choice_is_compared_with_the_best_baseline_fold_by_fold(best, is_ahe
     words = "is ahead of cosine tf-idf" if is_ahead else "is not ahead of cosine tf-idf"
     assert words in selection.comparison()
     assert f"{np.mean(best):.4f} against 0.8500" in selection.comparison()
+
+
+def test_a_lead_of_exactly_a_standard_error_is_not_ahead():
+    """Differences of 0 and 1/2 have mean and standard error 1/4."""
+    selection = made_selection((0.25, 0.75), {"Euclid": (0.25, 0.25)})
+    assert selection.best_trial_.ahead_of(selection.baselines_["Euclid"]) == (0.25, 0.25)
+    assert not selection.beats_baselines_
+    assert "is not ahead of Euclid" in selection.comparison()
 
 
 def test_undefined_folds_do_not_count_in_the_comparison():
@@ -603,6 +724,55 @@ def test_one_standard_error_takes_the_first_that_is_close_to_the_best():
     assert _choose(trials, one_standard_error=True).params == {"reg": 2}
 
 
+@pytest.mark.parametrize(
+    ("fold_scores", "score", "standard_error"),
+    [((0.25, 0.75), 0.5, 0.25), ((0.25, np.nan, 0.75), 0.5, 0.25), ((0.5,), 0.5, np.nan), ((0.5, np.nan), 0.5, np.nan)],
+)
+def test_errors_need_two_folds_with_a_score(fold_scores, score, standard_error):
+    trial = Trial({}, fold_scores)
+    assert (trial.score, trial.standard_error) == pytest.approx((score, standard_error), nan_ok=True)
+
+
+def test_means_of_a_trial_are_those_of_the_defined_values():
+    nan = float("nan")
+    trial = Trial(
+        {"reg": 1.0}, (0.5, 0.75), {"auc": (0.25, 0.5), "hits": (nan, nan)}, 2.5,
+        ((0.25, 0.5), (0.75, nan)), (0.25, 0.5),
+    )  # fmt: skip
+    assert trial.fold_aucs == (0.25, 0.5)
+    assert trial.auc == 0.375
+    assert trial.hub_share == 0.375
+    assert trial.task_scores() == [0.5, 0.5]
+    expected = {"reg": 1.0, "cv_score": 0.625, "standard_error": 0.125, "auc": 0.375, "hits": nan, "hub_share": 0.375, "seconds": 2.5}  # fmt: skip
+    assert trial.row() == pytest.approx(expected, nan_ok=True)
+    unmeasured = Trial({}, (0.5,))
+    assert np.isnan(unmeasured.hub_share)
+    assert unmeasured.row() == pytest.approx({"cv_score": 0.5, "standard_error": nan, "seconds": 0.0}, nan_ok=True)
+
+
+def test_a_notebook_shows_the_ten_best_trials_and_the_baselines_in_the_same_columns():
+    trials = [Trial({"reg": k, "margin": 1.0} if k else {"reg": 0}, (0.5 - k / 100,) * 2) for k in range(12)]
+    selection = Selection({"reg": 0}, 0.5, None, trials, baselines_={"Euclid": Trial({}, (0.25, 0.25))})
+    shown = selection._repr_html_()
+    assert "best 10 of 12 trials" in shown
+    rows = [re.findall("<t[dh]>(.*?)</t[dh]>", row) for row in re.findall("<tr>(.*?)</tr>", shown, re.DOTALL)]
+    assert rows[0] == ["margin", "reg", "auc", "standard error"]
+    assert [row[1] for row in rows[1:11]] == [str(k) for k in range(10)]
+    assert rows[1][0] == ""
+    assert rows[11][:2] == ["Euclid", ""]
+    assert [len(row) for row in rows] == [4] * 12
+    trial = Trial({"reg": 0}, (0.5, 0.5))
+    shown = Selection({}, 0.5, None, [trial], baselines_={"Euclid": trial})._repr_html_()
+    assert [row.count("<td>") for row in re.findall("<tr>(.*?)</tr>", shown, re.DOTALL)] == [0, 3, 3]
+
+
+def test_a_selection_is_shown_without_its_trials():
+    trial = Trial({"reg": 0}, (0.5, 0.5))
+    selection = Selection({"reg": 0}, 0.5, None, [trial], baselines_={"Euclid": trial}, best_trial_=trial)
+    assert "Trial(" not in repr(selection)
+    assert selection.is_complete_ is True
+
+
 def test_random_settings(tasks):
     grid = {"reg": stats.loguniform(1e-4, 1e-1), "margin": [0.1, 0.5, 1.0], "n_iters": [4, 8]}
     one, again = (fs.select(fs.SPML.paper(), tasks, grid, n_folds=2, n_random=5, seed=2) for _ in range(2))
@@ -661,12 +831,42 @@ def test_interrupted_before_anything_is_done(tasks):
         ({"reg": []}, "the grid needs a list of values for 'reg'"),
         ({"n_iters": [10, 0]}, "n_iters must be a positive integer, got 0"),
         ({"reg": stats.loguniform(1e-4, 1)}, "give n_random, the number of settings to draw"),
+        ({"neighbour_weight": [0.0, -1.0]}, "neighbour_weight must be a number from 0, got -1.0"),
         ([], "grid is empty"),
     ],
 )
 def test_bad_grids(tasks, grid, sentence):
     with pytest.raises(ValueError, match=sentence):
         fs.select(fs.SPML.paper(), tasks, grid)
+
+
+@pytest.mark.parametrize("name", ["n_iters", "neighbour_weight"])
+def test_values_that_share_a_fit_are_listed(tasks, name):
+    with pytest.raises(ValueError, match=f"{name} takes a list, not a distribution"):
+        fs.select(fs.SPML.paper(), tasks, {name: stats.randint(1, 9)}, n_random=2)
+
+
+def test_values_that_share_a_fit_are_one_setting():
+    grid = {"reg": [0.1], "n_iters": [9, 3, 9], "neighbour_weight": [1.0, 0.5]}
+    expected = {"reg": 0.1, "n_iters": (3, 9), "neighbour_weight": (1.0, 0.5)}
+    assert all_settings(fs.SPML(), grid, None, 0) == [expected]
+
+
+def test_a_grid_may_be_an_array():
+    assert all_settings(fs.baselines.PairSVM(), {"C": np.array([0.5, 1.0])}, None, 0) == [{"C": 0.5}, {"C": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [({"reg": 0.1}, True), ({"reg": -0.1}, False), ({"regs": 0.1}, False), ({"reg": ""}, False)],
+)
+def test_settings_are_allowed_if_their_parameters_are(setting, expected):
+    assert is_allowed(fs.SPML(), setting) is expected
+
+
+def test_anchors_are_names(tasks):
+    with pytest.raises(TypeError, match="anchors must be a list of names of nodes"):
+        fs.select(fs.SPML.paper(), tasks, {"n_iters": [5]}, anchors=sparse.eye_array(3, format="csr"))
 
 
 def test_bad_arguments(tasks):

@@ -155,7 +155,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "service/openapi.py": ("test_service.py",),
     "service/search_page.py": ("test_service.py", "test_service_page.py"),
     "report/comparison.py": ("test_report.py",),
-    "report/page.py": ("test_report.py",),
+    "report/page.py": ("test_report_page.py", "test_report.py"),
     "report/plots.py": ("test_report.py",),
     "report/summary.py": ("test_report.py",),
     "report/template.py": ("test_report.py",),

@@ -37,17 +37,17 @@ class PairSVM(Parameters):
 
     Parameters
     ----------
-    C : float
+    C : float, default 1.0
         Weight of the squared hinge loss.
     features : {"absolute", "signed", "absolute+squares", "absolute+cosine", "absolute+squares+cosine"}
         Features of a pair: |x_i - x_j|, or x_i - x_j, which depends on the order of the pair and ranks candidates alike
         for every i. (x_i - x_j)^2 and the cosine of x_i and x_j can follow. The last one is a constant 1, whose weight
         is the bias.
-    n_negatives : int
+    n_negatives : int, default 1
         Pairs drawn for each link.
     weighting : kind of weighting, Weighting or None
         Fitted on the networks that are solved together; None takes features unchanged.
-    seed : int
+    seed : int, default 0
         Of the draws of pairs.
 
     Attributes
@@ -163,7 +163,7 @@ class MultiTaskSVM(PairSVM):
 
     Parameters
     ----------
-    common_cost : float
+    common_cost : float, default 1.0
         Regularisation weight of the common part, against 1 of the tasks' parts. If it is large every task is learned
         alone, as in `SingleTaskSVM`; towards 0 all tasks share one SVM, as in `PooledSVM` with C / common_cost.
 

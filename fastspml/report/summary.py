@@ -66,7 +66,7 @@ def write_report(
         without training are evaluated.
     about : mapping, optional
         What else is known of the run: data_set, date, seconds, versions; see `about_run`.
-    overwrite : bool
+    overwrite : bool, default False
     """
     path = Path(path)
     if path.exists() and not overwrite:

@@ -63,7 +63,7 @@ def select(
         the estimator's n_iters, and one in 2, 4, 16 and 64 of it. Values of ``neighbour_weight`` cost one evaluation
         each. If other values of ``task_reg`` were better for some tasks than that of the best setting, each task's best
         are tried together.
-    n_folds : int
+    n_folds : int, default 5
         A node is held out once, in all tasks at the same time.
     scoring : str or callable, default "auc+ndcg@10"
         What parameters and numbers of iterations are chosen by: "auc", "average_precision", "mrr", "hits@k",
@@ -90,12 +90,12 @@ def select(
         A share of the lists of k suggestions. Rankings in which one node is in a larger share of them (mean over folds
         and tasks) are avoided, if there are others that are not behind the one that was trained for. By default 0.3,
         or 1 if `known_links` is given.
-    one_standard_error : bool
+    one_standard_error : bool, default False
         Choose, instead of the best, the first combination that is within one standard error of it. List the values
         of each parameter from simple to complex.
     anchors : names of nodes, optional
         Nodes that are never held out. If there are any, their links to the held-out nodes are ranked (social circles).
-    seed : int
+    seed : int, default 0
         Of the folds and the random combinations.
     n_threads : int, optional
         Fits that run at the same time, each on one thread; by default the number of processors. It changes no result.

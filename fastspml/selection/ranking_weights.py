@@ -88,14 +88,14 @@ def _ranked(
 def _fitted(estimator: Any, setting: dict[str, Any], fold: Fold, is_stopped: threading.Event) -> Estimator:
     """Return the model of a setting, fitted without a fold, which keeps the last model for other rankings."""
     params = {name: value for name, value in setting.items() if name not in RANKING_WEIGHTS}
-    if fold.last_fit is None or fold.last_fit[0] != params:
-        learner = with_params(estimator, params | {"n_threads": 1})
-        for _ in learner.stages(fold.prepared(learner), [learner.n_iters], lambda record: is_stopped.is_set()):
-            pass
-        if is_stopped.is_set():
-            return learner
+    if fold.last_fit is not None and fold.last_fit[0] == params:
+        return fold.last_fit[1]
+    learner = with_params(estimator, params | {"n_threads": 1})
+    for _ in learner.stages(fold.prepared(learner), [learner.n_iters], lambda record: is_stopped.is_set()):
+        pass
+    if not is_stopped.is_set():
         fold.last_fit = params, learner
-    return fold.last_fit[1]
+    return learner
 
 
 def _differences(metric: Metric, hidden: HiddenLinks, most_nodes: int, seed: int) -> np.ndarray:

@@ -21,9 +21,13 @@ from fastspml.selection.trials import SelectProgress, Trial
 
 def _choose(trials: Sequence[Trial], one_standard_error: bool) -> Trial:
     best = max(trials, key=_score)
-    if not one_standard_error:
+    if not one_standard_error or np.isnan(best.standard_error):  # of a single fold
         return best
     return next(trial for trial in trials if trial.score >= best.score - best.standard_error)
+
+
+class _Stopped(Exception):
+    """`progress` returned True before all fits were done."""
 
 
 class Search:
@@ -64,19 +68,19 @@ class Search:
                 for r, rung in enumerate(rungs):
                     n_fitted = successive.n_fitted(self.settings, left, len(rungs) - r)
                     self.n_fits = self.n_done + self.n_folds * n_fitted + last_fits
-                    if self.fit_rung(start, left, rung):
-                        return False
+                    self.fit_rung(start, left, rung)
                     left = successive.promoted(self.settings, left, self.trials)
-                if any(self.refine(start, refinement) for refinement in refinements):
-                    return False
+                for refinement in refinements:
+                    self.refine(start, refinement)
                 ranked = [self.choice().params]
                 if lengths is not None:
                     ranked += lengths(ranked[0])
-                    if self.rank(start, [ranked] * self.n_folds):
-                        return False
-                return not known_links or not self.learn_links(start, ranked, known_links)
-            except KeyboardInterrupt:
+                    self.rank(start, [ranked] * self.n_folds)
+                if known_links:
+                    self.learn_links(start, ranked, known_links)
+            except (KeyboardInterrupt, _Stopped):
                 return False
+        return True
 
     def finished(self) -> list[Trial]:
         """Return the trials of the finished settings, in order, and those of other rankings."""
@@ -106,8 +110,8 @@ class Search:
             return best if mean > error else other
         return best
 
-    def fit_rung(self, start: Any, tried: Sequence[int], rung: int) -> bool:
-        """Fit settings on all folds for a share of their iterations; return whether `progress` stopped it."""
+    def fit_rung(self, start: Any, tried: Sequence[int], rung: int) -> None:
+        """Fit settings on all folds for a share of their iterations."""
         futures: dict[Future[Any], tuple[int, int]] = {}
         for s in tried:
             setting = self.settings[s]
@@ -120,58 +124,48 @@ class Search:
             s, f = futures[future]
             results[s][f] = future.result()
             self.n_done += 1
-            finished = self._finish(s, results[s]) if len(results[s]) == self.n_folds else []
-            if self._is_stopped(finished):
-                return self.n_done < self.n_fits
-        return False
+            self._report(self._finish(s, results[s]) if len(results[s]) == self.n_folds else [])
 
-    def refine(self, start: Any, refinement: Refinement) -> bool:
-        """Try what a refinement finds in the trials, if anything; return whether `progress` stopped it."""
+    def refine(self, start: Any, refinement: Refinement) -> None:
+        """Try what a refinement finds in the trials, if anything."""
         setting = refinement(self.finished())
-        if setting is None:
-            return False
-        self.settings.append(setting)
-        self.n_fits += self.n_folds
-        return self.fit_rung(start, [len(self.settings) - 1], 1)
+        if setting is not None:
+            self.settings.append(setting)
+            self.n_fits += self.n_folds
+            self.fit_rung(start, [len(self.settings) - 1], 1)
 
-    def rank(self, start: Any, by_fold: Sequence[Sequence[dict[str, Any]]], params: Any = None) -> bool:
-        """Evaluate rankings of one fit, given for each fold; return whether `progress` stopped it.
+    def rank(self, start: Any, by_fold: Sequence[Sequence[dict[str, Any]]], params: Any = None) -> None:
+        """Evaluate rankings of one fit, given for each fold.
 
         `params` are those of the trials, if folds have weights of their own.
         """
-        found = self._on_each_fold(start, by_fold, evaluate_rankings)
-        if not found:
-            return True
-        trials = as_trials(found)
+        trials = as_trials(self._on_each_fold(start, by_fold, evaluate_rankings))
         if params is not None:
             trials = [replace(trial, params=own) for trial, own in zip(trials, params, strict=True)]
         self.rankings += trials
-        return self._is_stopped(trials) and self.n_done < self.n_fits
+        self._report(trials)
 
-    def learn_links(self, start: Any, settings: Sequence[dict[str, Any]], kinds: Sequence[str]) -> bool:
-        """Learn the link weights of settings that share a fit; return whether `progress` stopped it.
+    def learn_links(self, start: Any, settings: Sequence[dict[str, Any]], kinds: Sequence[str]) -> None:
+        """Learn the link weights of settings that share a fit.
 
         All settings are tried with the first kind of known links, and the best of them with the others. A fold is
         evaluated with the weights that were learned from the others, so that its score is not too good.
         """
         found = self._on_each_fold(start, [settings] * self.n_folds, link_differences)
-        if not found or self._is_stopped([]):
-            return True
+        self._report([])
         pairs = [[of_fold[s] for of_fold, _ in found] for s in range(len(settings))]
         tried = list(range(len(settings)))
         for kind in kinds:
             learned = {s: weights for s in tried if (weights := learned_weights(np.concatenate(pairs[s]), kind))}
             if not learned:
-                return False
+                return
             by_fold = [
                 [settings[s] | self._learned_without(pairs[s], f, kind) for s in learned] for f in range(self.n_folds)
             ]
             n_before = len(self.rankings)
-            if self.rank(start, by_fold, [settings[s] | weights for s, weights in learned.items()]):
-                return True
+            self.rank(start, by_fold, [settings[s] | weights for s, weights in learned.items()])
             scores = [trial.score for trial in self.rankings[n_before:]]
             tried = [list(learned)[int(np.argmax(scores))]]
-        return False
 
     @staticmethod
     def _learned_without(pairs: Sequence[np.ndarray], f: int, kind: str) -> dict[str, float]:
@@ -180,27 +174,28 @@ class Search:
         return learned_weights(others, kind) or dict.fromkeys(LINK_WEIGHTS, 0.0)
 
     def _on_each_fold(self, start: Any, settings: Sequence[Any], fit: Callable[..., Any]) -> list[Any]:
-        """Run a function on all folds, each with settings of its own; nothing if `progress` stopped it."""
+        """Run a function on all folds, each with settings of its own; the last one is not reported yet."""
         results = []
         for future in [start(setting, f, fit) for f, setting in enumerate(settings)]:
             results.append(future.result())
             self.n_done += 1
-            if len(results) < self.n_folds and self._is_stopped([]):
-                return []
+            if len(results) < self.n_folds:
+                self._report([])
         return results
 
-    def _is_stopped(self, finished: list[Trial]) -> bool:
-        """Report progress; return whether the search has to stop."""
-        return self.progress is not None and bool(self.progress(self._record(finished)))
+    def _report(self, finished: list[Trial]) -> None:
+        """Report progress, which may stop the search."""
+        if self.progress is not None and self.progress(self._record(finished)) and self.n_done < self.n_fits:
+            raise _Stopped
 
     def _finish(self, s: int, by_fold: Mapping[int, Any]) -> list[Trial]:
         """Add the trials of a setting that was fitted on all folds, one for each evaluation of a fit; return them."""
-        before = self.trials.setdefault(s, [])
-        seconds = sum(taken for _, taken in by_fold.values()) + (before[-1].seconds if before else 0.0)
-        looks = list(zip(*(by_fold[f][0] for f in sorted(by_fold)), strict=True))
-        if all(np.isnan(evaluation.score) for look in looks for evaluation in look):
+        finished = as_trials([by_fold[f] for f in sorted(by_fold)])
+        if all(np.isnan(trial.fold_scores).all() for trial in finished):
             raise ValueError("no held-out node has both a link and a non-link, so no setting has a score.")
-        finished = [as_trial(look, seconds) for look in looks]
+        before = self.trials.setdefault(s, [])
+        if before:
+            finished = [replace(trial, seconds=before[-1].seconds + trial.seconds) for trial in finished]
         before += finished
         return finished
 

@@ -169,7 +169,7 @@ class Selection:
         names = sorted({name for trial in self.trials_ for name in trial.params})
         best = self.trials_[:SHOWN_TRIALS]
         rows = [[*(trial.params.get(name, "") for name in names), trial.score, trial.standard_error] for trial in best]
-        empty = [""] * max(0, len(names) - 1)
+        empty = [""] * (len(names) - 1)
         rows += [[name, *empty, trial.score, trial.standard_error] for name, trial in self.baselines_.items() if names]
         title = f"best {len(best)} of {len(self.trials_)} trials, and baselines"
         return html_table(title, rows, [*names, self.scoring_, "standard error"])
