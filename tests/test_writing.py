@@ -11,6 +11,7 @@ import pytest
 
 import fastspml as fs
 from fastspml.io import writing
+from fastspml.io.writing import Writer
 from tests.conftest import make_network
 from tests.hdf5_files import (
     assert_same_network,
@@ -163,6 +164,90 @@ def test_bytes_are_reserved_before_hdf5_writes_them(path, monkeypatch, compress)
     assert max(sizes) >= 400 * 500 * 8
 
 
+def lowest_free_descriptor():
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    os.close(descriptor)
+    return descriptor
+
+
+@pytest.mark.parametrize("fails", [None, "pwrite", "fsync"])
+def test_no_file_remains_open(path, monkeypatch, fails):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    fs.write_networks(path, make_network())
+    before = lowest_free_descriptor()
+    if fails:
+        monkeypatch.setattr(os, fails, fail)
+        with pytest.raises(OSError, match="could not be written"):
+            fs.write_networks(path, make_network(), overwrite=True)
+    else:
+        fs.write_networks(path, make_network(), overwrite=True)
+    assert lowest_free_descriptor() == before
+
+
+SLACK, ALIGNMENT = 2**17, 64  # reserved for HDF5's own structures, and for the place of an array
+OPERATIONS = {
+    "group": lambda file: file.group(file.root, "last"),
+    "array": lambda file: file.array(file.root, "last", np.zeros(10)),
+    "text": lambda file: file.text(file.root, "last", "text"),
+    "shared": lambda file: file.shared(file.root, "last", SHARED, Writer.array),
+}
+SHARED = np.arange(7)
+
+
+@pytest.mark.parametrize("has_fallocate", [True, False])
+@pytest.mark.parametrize("excess", [0, 1])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_bytes_are_reserved_when_fewer_than_the_slack_are_left(path, monkeypatch, operation, excess, has_fallocate):
+    """Each time, twice the slack is reserved beyond what is written then."""
+    if not has_fallocate:
+        monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    with writing.writing(path, overwrite=False) as file:
+
+        def n_reserved():
+            return os.fstat(file.root.id.get_vfd_handle()).st_size
+
+        n_empty = file.n_bytes
+        file.shared(file.root, "first", SHARED, Writer.array)
+        assert n_reserved() == n_empty + ALIGNMENT + 2 * SLACK
+        n_left = n_reserved() - SLACK - ALIGNMENT - file.n_bytes
+        before = n_reserved(), file.n_bytes
+        file.array(file.root, "fills up", np.zeros(n_left + excess, np.uint8))
+        if excess:
+            assert n_reserved() == before[1] + n_left + excess + ALIGNMENT + 2 * SLACK
+            return
+        assert n_reserved() == before[0]
+        file.root.create_dataset("not reserved", data=np.zeros(10))
+        n_used = file.n_bytes
+        OPERATIONS[operation](file)
+        assert n_reserved() >= n_used + ALIGNMENT + 2 * SLACK
+
+
+def test_bytes_are_reserved_for_the_checksum_of_the_file(path, monkeypatch):
+    n_left, seal = [], writing.seal
+
+    def checked(root, child):
+        n_left.append(os.fstat(root.file.id.get_vfd_handle()).st_size - root.file.id.get_filesize())
+        return seal(root, child)
+
+    monkeypatch.setattr(writing, "seal", checked)
+    with writing.writing(path, overwrite=False) as file:
+        file.root.create_dataset("not reserved", data=np.zeros(100_000))
+    assert n_left == [2 * SLACK]
+
+
+def test_a_disk_that_is_full_when_bytes_are_reserved_is_a_failure(path, monkeypatch):
+    """Zeros are written where bytes cannot be reserved, but not where the disk is full."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    with pytest.raises(OSError, match="nets.h5 could not be written: .*No space left on device"):
+        fs.write_networks(path, make_network())
+
+
 @pytest.mark.parametrize("error", [None, 95])
 def test_systems_that_cannot_reserve_bytes_write_zeros_instead(path, monkeypatch, error):
     """On macOS there is no posix_fallocate; elsewhere a file system may not support it."""
@@ -203,6 +288,43 @@ def test_no_reserved_byte_remains_in_a_file(path, compress):
         del file.attrs["changed"]
     assert path.stat().st_size >= size
     assert size < 99 * 99 * 12 + 99 * 8 * 2 + 10_000
+
+
+def test_even_arrays_of_one_byte_are_aligned(path):
+    fs.write_networks(path, [fs.Network(np.eye(2), [[0, 1], [0, 0]], name=name) for name in "ab"])
+    with h5py.File(path) as file:
+        links = [file[f"networks/{number}/obsp/links/data"] for number in ("000", "001")]
+        assert [(data.nbytes, data.id.get_offset() % 64) for data in links] == [(1, 0), (1, 0)]
+
+
+def test_models_are_not_compressed(path):
+    fs.save_model(path, fs.Metric.diagonal(np.zeros(1000)))
+    with h5py.File(path) as file:
+        assert file["metric/weights"].compression is None
+
+
+@pytest.mark.parametrize("vocabulary", [["b", "a"], np.array([7, 5], dtype=np.uint16)], ids=["texts", "numbers"])
+def test_labels_are_texts_or_numbers(path, vocabulary):
+    fs.save_model(path, fs.Metric.identity(2, vocabulary=vocabulary))
+    with h5py.File(path) as file:
+        assert file["metric/vocabulary"].dtype.kind == ("u" if isinstance(vocabulary, np.ndarray) else "S")
+    assert fs.load_model(path).vocabulary.tolist() == list(vocabulary)
+
+
+def test_equal_shapes_are_not_taken_for_the_same_array(path):
+    """Arrays are written once if they share memory, not if they are alike."""
+    nets = [fs.Network(np.eye(2), nodes=[1, 2], name="a"), fs.Network(np.eye(2), nodes=[3, 4], name="b")]
+    fs.write_networks(path, nets)
+    assert [network.nodes.tolist() for network in fs.read_networks(path)] == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(("texts", "n_bytes"), [([], 1), ([""], 1), (["a"], 1), (["a", "\u00e9"], 2)])
+def test_texts_are_stored_as_long_as_the_longest_and_at_least_one_byte(path, texts, n_bytes):
+    with writing.writing(path, overwrite=False) as file:
+        file.texts(file.root, "texts", np.array(texts, dtype=str))
+    with h5py.File(path) as file:
+        assert file["texts"].dtype.itemsize == n_bytes
+        assert file["texts"].asstr()[()].tolist() == texts
 
 
 def test_a_flush_that_folders_do_not_support_is_no_failure(path, monkeypatch):

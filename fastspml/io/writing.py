@@ -63,6 +63,7 @@ def writing(path: str | os.PathLike[str], overwrite: bool, compress: bool = Fals
     temporary = target.with_name(f".fastspml-{secrets.token_hex(8)}.partial")
     try:
         with _Reservation(temporary) as reservation:
+            reservation.begin()
             with h5py.File(temporary, "r+", **FILE_OPTIONS) as file:
                 yield Writer(file, compress, reservation)
                 reservation.extend(file.id.get_filesize())
@@ -80,22 +81,20 @@ def writing(path: str | os.PathLike[str], overwrite: bool, compress: bool = Fals
 
 
 class _Reservation:
-    """A new, empty HDF5 file, and the bytes reserved for it on the disk."""
+    """A new HDF5 file, and the bytes reserved for it on the disk."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        self._end = 0
 
     def __enter__(self) -> _Reservation:
-        try:
-            self._end = _write_all(self._descriptor, _empty_file(), 0)
-        except BaseException:
-            os.close(self._descriptor)
-            raise
         return self
 
     def __exit__(self, *_: object) -> None:
         os.close(self._descriptor)
+
+    def begin(self) -> None:
+        """Write an HDF5 file without members."""
+        self._end = _write_all(self._descriptor, _empty_file(), 0)
 
     def extend(self, end: int) -> None:
         """Reserve all bytes up to `end`, and some more for HDF5's own structures."""
@@ -285,4 +284,4 @@ def _as_utf8(text: str) -> bytes:
 
 def _text_dtype(raw: Sequence[bytes]) -> np.dtype:
     """Return the type of strings of fixed size, as long as the longest of these."""
-    return h5py.string_dtype("utf-8", max(map(len, raw), default=0) or 1)
+    return h5py.string_dtype("utf-8", max([1, *map(len, raw)]))
