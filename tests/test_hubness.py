@@ -48,8 +48,8 @@ def test_scorers_without_a_metric_have_lists(network, monkeypatch, block_bytes):
 
 
 def test_the_first_node_may_be_the_related_one():
-    network = fs.Network([[1, 0], [1, 0], [0, 1]])
-    assert fs.list_quality(fs.Metric.identity(2), network, [1], k=1).unrelated_share == 0.0
+    network = fs.Network([[1, 0], [0, 1], [1, 0]])
+    assert fs.list_quality(fs.Metric.identity(2), network, [2], k=1).unrelated_share == 0.0
 
 
 def test_popularity_suggests_one_hub_to_all():
@@ -74,3 +74,16 @@ def test_no_node_has_no_quality():
 def test_a_node_without_candidates_gets_an_empty_list():
     got = fs.list_quality(fs.Metric.identity(2), fs.Network([[1, 0]]), [0])
     assert (got.n_lists, got.hub_share, got.coverage, got.counts.tolist()) == (1, 0.0, 0.0, [0])
+    assert got.unrelated_share == 1.0
+
+
+def test_a_single_candidate_can_be_covered():
+    got = fs.list_quality(fs.Metric.identity(2), fs.Network(np.eye(2)), [0], k=2, candidates=[1])
+    assert (got.coverage, got.counts.tolist()) == (1.0, [0, 1])
+
+
+def test_lists_of_a_model_are_those_of_the_metric_of_the_task(networks):
+    model = fs.MTSPML.paper(n_iters=30).fit(networks[:2])
+    got, expected = (fs.list_quality(given, networks[1], range(5), k=3) for given in (model, model.metric(1)))
+    assert got.counts.tolist() == expected.counts.tolist()
+    assert got.counts.tolist() != fs.list_quality(model.metric(0), networks[1], range(5), k=3).counts.tolist()

@@ -15,7 +15,7 @@ from fastspml import baselines
 from fastspml.ranking import calibration, hubness, index, link_table, measures, prediction
 from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.measures import HiddenLinks, hidden_quality, known_features
-from fastspml.ranking.model_metrics import learned_metrics
+from fastspml.ranking.model_metrics import learned_metrics, metric_of
 from fastspml.ranking.scores import MEASURES, NodeScores
 from tests import naive
 from tests.conftest import dense, make_network, matrix_of
@@ -393,6 +393,7 @@ def test_names_of_no_node_are_refused(trained):
         (lambda net: fs.link_auc(fs.Metric.identity(9), net.features, [0]), "link_auc needs a Network, got fastspml"),
         (lambda net: fs.link_quality(fs.Metric.identity(9), [net], [0]), "link_quality needs a Network, got list"),
         (lambda net: fs.list_quality(3, net, [0]), "list_quality needs a Metric or a fitted model, got int"),
+        (lambda net: fs.list_quality(Table, net, [0]), "list_quality needs a Metric or a fitted model, got type"),
         (lambda net: fs.list_quality(fs.Metric.identity(9), 3, [0]), "list_quality needs a Network, got int"),
         (lambda net: fs.LinkIndex(np.ones(9), net), "LinkIndex needs a Metric or a fitted model, got numpy.ndarray."),
         (lambda net: fs.LinkIndex(fs.Metric, net), "LinkIndex needs a Metric or a fitted model, got abc.ABCMeta"),
@@ -424,6 +425,7 @@ def test_the_metrics_of_a_model_have_the_names_of_their_tasks(networks):
     )
     expected = [("common", multi.common_metric_), *zip(multi.task_names_, multi.task_metrics_, strict=True)]
     assert learned_metrics(multi) == expected
+    assert metric_of(multi) == multi.metric(0)
     assert learned_metrics(single) == [("task 0", single.metric_)]
     assert learned_metrics(pooled) == [("all tasks", pooled.metric_)]
     assert learned_metrics(pooled.metric_) == [("all tasks", pooled.metric_)]

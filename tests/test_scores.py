@@ -107,6 +107,11 @@ def test_link_scores_are_those_of_the_metric(network):
             np.testing.assert_allclose(row, expected, atol=1e-9)
 
 
+@pytest.mark.parametrize(("size", "shift"), [(2.0**1011, 1.5 * 2.0**1023), (2.0**1012, 0.0), (2.0**1023, 0.0)])
+def test_scores_too_large_for_a_shift_are_not_rounded(size, shift):
+    assert tie_shift(np.array([size])) == shift
+
+
 def test_round_scores():
     scores = np.random.default_rng(0).normal(size=200) * 10.0 ** np.arange(-20, 0, 0.1)
     for shift in (0.0, tie_shift(np.array([1.0])), tie_shift(np.array([3.7, 1e-3, 1e9]))):

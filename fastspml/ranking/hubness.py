@@ -105,7 +105,7 @@ def list_quality(
 
 
 def suggested(
-    scorer: Any, network: Network, nodes: np.ndarray, k: int, is_candidate: np.ndarray, n_threads: int = 1
+    scorer: Any, network: Network, nodes: np.ndarray, k: int, is_candidate: np.ndarray, n_threads: int
 ) -> np.ndarray:
     """Return the first k candidates of each node, never itself, shape (len(nodes), k); -1 where there are fewer."""
     if isinstance(scorer, Metric) or hasattr(scorer, "metric_for"):
@@ -115,7 +115,7 @@ def suggested(
             network = without_links_of(network, nodes)
         return LinkIndex(metric, network).search(rows, k, is_candidate, itself, n_threads)[0]
     if isinstance(scorer, type) or not hasattr(scorer, "scores"):
-        metric_of(scorer, 0, "list_quality")  # refuses it
+        metric_of(scorer, caller="list_quality")  # refuses it
     lists = np.empty((len(nodes), k), dtype=np.int64)
     for block in blocks(np.arange(len(nodes)), network.n_nodes):
         scores = -np.ascontiguousarray(scores_of(scorer, network, nodes[block]))

@@ -316,9 +316,8 @@ def tie_shift(sizes: np.ndarray) -> float:
     median = float(np.median(sizes)) if len(sizes) else 0.0
     if not 0.0 < median < np.inf:
         return 0.0
-    exponent = np.frexp(median)[1] - 1 - TIE_BITS
-    shift = float(np.ldexp(1.5, exponent + 52))
-    return shift if np.isfinite(shift) else 0.0
+    exponent = int(np.frexp(median)[1]) - 1 - TIE_BITS + 52
+    return 1.5 * 2.0**exponent if exponent <= 1023 else 0.0  # beyond, it would be infinite
 
 
 def sparse_product(metric: Any, rows: sparse.csr_array) -> sparse.csr_array:
