@@ -218,7 +218,7 @@ def test_bytes_are_reserved_when_fewer_than_the_slack_are_left(path, monkeypatch
             assert n_reserved() == before[1] + n_left + excess + ALIGNMENT + 2 * SLACK
             return
         assert n_reserved() == before[0]
-        file.root.create_dataset("not reserved", data=np.zeros(10))
+        file.root.create_dataset("not reserved", data=np.zeros(1000))
         n_used = file.n_bytes
         OPERATIONS[operation](file)
         assert n_reserved() >= n_used + ALIGNMENT + 2 * SLACK
