@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 import fastspml as fs
 from fastspml import baselines
 from fastspml.kernels import ties
-from fastspml.ranking.scores import NodeScores, link_scores, ranked_norms, tie_shift
+from fastspml.ranking.scores import NodeScores, blocks, link_scores, on_threads, ranked_norms, tie_shift
 from fastspml.training.objective import mean_hinge
 from tests import naive
 from tests.conftest import dense, matrix_of
@@ -92,6 +93,71 @@ def test_a_factored_metric_never_forms_a_dense_matrix_of_features(network, monke
         assert metric.distances(network).shape == metric.similarities(network).shape
         assert mean_hinge(metric, [network], 1.0, 0) > 0
         assert mean_hinge(metric, [network], 1.0, 0, n_triplets=10) > 0
+
+
+@pytest.mark.parametrize("block_bytes", [8 * 300 * 7, 32 * 2**20])
+def test_parts_and_blocks_of_queries_do_not_show(monkeypatch, block_bytes):
+    rng = np.random.default_rng(3)
+    links = rng.random((300, 300)) < 0.05
+    network = fs.Network(text_like(300), links & ~np.eye(300, dtype=bool))
+    root = rng.normal(size=(120, 120))
+    exclude = [rng.integers(0, 300, 1 + row % 4).tolist() for row in range(300)]
+    found = []
+    for n_threads in (1, 3):
+        found.append([])
+        for metric in (
+            fs.Metric.diagonal(np.abs(root[0])),
+            fs.Metric.factored(np.abs(root[0]), root[:, :3]),
+            fs.Metric.full(root @ root.T, score="similarity"),
+            fs.Metric.identity(120, neighbour_weight=1.0),
+        ):
+            index = fs.LinkIndex(metric, network)
+            found[-1] += [*index.query(network, 5, n_threads=n_threads), index.neighbours(5, n_threads)]
+            found[-1] += [*index.query(network, 5, exclude=exclude, n_threads=n_threads)]
+            found[-1] += [fs.link_auc(metric, network, range(300), n_threads=n_threads)]
+        monkeypatch.setattr("fastspml.ranking.scores.BLOCK_BYTES", block_bytes)
+    for got, expected in zip(*found, strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize(
+    ("size", "n_threads", "n_parts"),
+    [
+        (0, 1, 0),
+        (0, 2, 0),
+        (1, 2, 1),
+        (5000, 1, 1),
+        (64, 2, 1),
+        (65, 2, 2),
+        (6400, 2, 32),
+        (6401, 2, 32),
+        (6400, 3, 48),
+    ],
+)
+def test_work_is_divided_into_parts_for_threads(size, n_threads, n_parts):
+    parts = []
+    on_threads(lambda part: parts.append((part.start, part.stop, threading.get_ident())), size, n_threads)
+    assert len(parts) == n_parts
+    done = [place for start, stop, _ in sorted(parts) for place in range(start, stop)]
+    assert done == list(range(size))
+    if n_parts == 1:
+        assert parts[0][2] == threading.get_ident()  # a thread for it would be started in vain
+
+
+@pytest.mark.parametrize(
+    ("n_positions", "n_nodes", "sizes"), [(70, 2**17, [32, 32, 6]), (3, 2**23, [1, 1, 1]), (3, 0, [3]), (0, 5, [])]
+)
+def test_blocks_of_scores_take_at_most_32_mb(n_positions, n_nodes, sizes):
+    parts = list(blocks(np.arange(n_positions), n_nodes))
+    assert [len(part) for part in parts] == sizes
+    assert [place for part in parts for place in part] == list(range(n_positions))
+
+
+def test_rows_of_one_feature_have_lengths_of_their_weight():
+    weighted = fs.Weighting("l2").fit_transform(fs.Network([[3.0], [0.0], [7.0]]))
+    for weight in (0.1, 0.0):
+        metric = fs.Metric.diagonal([weight], weighting=weighted.weighting)
+        assert ranked_norms(metric, weighted.features).tolist() == [weight, 0.0, weight]
 
 
 def test_link_scores_are_those_of_the_metric(network):

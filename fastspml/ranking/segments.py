@@ -114,9 +114,9 @@ class Segments:
         self,
         queries: sparse.csr_array,
         k: int,
-        is_hidden: np.ndarray | None = None,
-        lists: tuple[np.ndarray, np.ndarray] | None = None,
-        n_threads: int = 1,
+        is_hidden: np.ndarray | None,
+        lists: tuple[np.ndarray, np.ndarray] | None,
+        n_threads: int,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return positions and values of the k nearest nodes of weighted rows, each of shape (n_queries, k).
 
@@ -175,10 +175,10 @@ def _joined_links(segments: tuple[Segment, ...] | list[Segment]) -> KnownLinks |
 
 def _merge(found: list[Nearest], k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return positions and values of the k best of several lists per query, in the order of one search."""
-    if len(found) == 1 and found[0].nodes.shape[1] == k:
+    if len(found) == 1:
         return found[0].nodes, found[0].values
-    nodes, scores, values = (np.concatenate(arrays, axis=1) for arrays in zip(*found, strict=True))
-    if len(found) > 1:
-        order = np.lexsort((np.where(nodes < 0, np.iinfo(np.int64).max, nodes), scores), axis=1)[:, :k]
-        nodes, values = (np.take_along_axis(array, order, axis=1) for array in (nodes, values))
-    return nodes, values
+    nodes, scores, values = (
+        np.concatenate([getattr(part, name) for part in found], axis=1) for name in Nearest._fields
+    )
+    order = np.lexsort((np.where(nodes < 0, np.iinfo(np.int64).max, nodes), scores), axis=1)[:, :k]
+    return np.take_along_axis(nodes, order, axis=1), np.take_along_axis(values, order, axis=1)
