@@ -222,6 +222,36 @@ def test_the_task_of_a_model_is_that_of_the_network():
     assert [link["candidate"] for link in got] == [str(node) for node in nodes[0]]
 
 
+def test_links_have_five_reasons_unless_a_request_says():
+    words = [f"word{f}" for f in range(7)]
+    network = fs.Network(np.ones((2, 7)), nodes=["a", "b"], vocabulary=words)
+    service = LinkService(fs.Metric.identity(7, vocabulary=words), network)
+    links = service.answer({"text": " ".join(words)})["links"]
+    assert [len(link["reasons"]) for link in links] == [5, 5]
+
+
+def test_a_metric_without_names_of_features_takes_those_of_the_network():
+    assert names_of(make_service(metric=fs.Metric.identity(5)).answer({"text": "apple"}))[0] == "anna"
+
+
+@pytest.mark.parametrize(
+    ("network", "error", "sentence"),
+    [
+        ("fruit.h5", TypeError, "LinkService"),
+        (fs.Network(np.zeros((0, 5)), vocabulary=WORDS), ValueError, "has no nodes that could be linked to"),
+    ],
+)
+def test_a_service_needs_a_network_with_nodes(network, error, sentence):
+    with pytest.raises(error, match=sentence):
+        LinkService(fs.Metric.identity(5, vocabulary=WORDS), network)
+
+
+@pytest.mark.parametrize("k", [1, 5])
+def test_the_links_of_an_answer_may_reach_their_limit(k):
+    service = LinkService(fs.Metric.identity(5, vocabulary=WORDS), make_network(), k=k, limits=Limits(k=5))
+    assert len(service.answer({"text": "apple"})["links"]) == min(k, 4)
+
+
 def test_a_model_without_names_of_features_answers_for_nodes_only():
     service = make_service(vocabulary=None, metric=fs.Metric.identity(5))
     assert len(service.answer({"node": "anna"})["links"]) == 2
@@ -444,6 +474,9 @@ def test_a_ranking_by_features_alone_names_no_neighbour(running):
         ('{"node": "anna", "reasons": -1}', 400, "reasons must be a whole number from 0 to 50, got -1"),
         ('{"node": "anna", "reasons": 51}', 400, "got 51"),
         ('{"node": "anna", "task": 1}', 400, "'task' is not a field of a request"),
+        ('{"node": "anna", "k": ' + 30 * "1" + "}", 400, f"got {17 * '1'}...."),
+        ('{"counts": {"apple": ' + 30 * "1" + "}}", 400, f"got {17 * '1'}...."),
+        ('{"node": "' + 100 * "n" + '"}', 404, f"is called '{57 * 'n'}...'."),
     ],
 )  # fmt: skip
 def test_a_malformed_request_gets_a_sentence(running, body, status, sentence):
@@ -863,6 +896,27 @@ def run_cli(capsys, *arguments):
 
     code = main([str(argument) for argument in arguments])
     return code, capsys.readouterr().err
+
+
+def test_the_command_serves_a_task_on_a_warm_server(monkeypatch, capsys, tmp_path):
+    """Kernels are compiled before clients are served: each kind of request has been answered once."""
+    fs.write_networks(tmp_path / "nets.h5", [make_network(), make_network(name="other\x1b")])
+    fs.save_model(tmp_path / "metric.h5", fs.Metric.identity(5, vocabulary=WORDS))
+    answered, served = [], []
+    answer = LinkService.answer
+    monkeypatch.setattr(LinkService, "answer", lambda self, request: answered.append(request) or answer(self, request))
+
+    def serve(server):
+        served.append((server.service.network.name, server.service.k, server.url, len(answered)))
+        server.server_close()
+        return "SIGTERM"
+
+    monkeypatch.setattr(http_server, "serve_until_signal", serve)
+    files = tmp_path / "metric.h5", tmp_path / "nets.h5"
+    code, err = run_cli(capsys, "serve", *files, "--task", 1, "-k", 2, "--port", 0)
+    ((name, k, url, n_answered),) = served
+    assert (code, name, k, n_answered) == (0, "other\x1b", 2, 2)
+    assert err == f"serving 4 nodes of other\\x1b on {url} (Ctrl-C stops)\nstopped by SIGTERM\n"
 
 
 def test_the_command_refuses_what_it_cannot_serve(capsys, tmp_path):

@@ -39,7 +39,7 @@ class Limits:
         Reasons of each link.
     features : int, default 5000
         Features of a request that the model knows.
-    body_bytes : int, default 2**20
+    body_bytes : int, default 1_048_576
         Size of a request without its headers.
     connections : int, default 256
         Clients that are connected at the same time.
@@ -52,7 +52,7 @@ class Limits:
     k: int = 1000
     reasons: int = 50
     features: int = 5000
-    body_bytes: int = 2**20
+    body_bytes: int = 1_048_576
     connections: int = 256
     request_s: float = 10.0
     idle_s: float = 60.0
@@ -203,10 +203,12 @@ class LinkService:
         if len(known) > self.limits.features:
             raise RequestError(400, f"{len(known)} known features were given, at most {self.limits.features} are read.")
         new = self._node_of({column: number for column, number in known.items() if number})
+        if self.weighting is None:
+            return new, unknown
         try:
-            return new if self.weighting is None else self.weighting.transform(new), unknown
+            return self.weighting.transform(new), unknown
         except ValueError:
-            kind = self.weighting.kind if self.weighting is not None else ""
+            kind = self.weighting.kind
             raise RequestError(400, f"counts must be 0 or more, because the model weights them by {kind}.") from None
 
     def _node_of(self, values: dict[int, float]) -> Network:
