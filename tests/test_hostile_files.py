@@ -10,7 +10,6 @@ import pytest
 
 import fastspml as fs
 from fastspml.io import reading
-from fastspml.io.reading import Reader
 from tests.conftest import make_network
 from tests.hdf5_files import (
     make_plain,
@@ -184,6 +183,23 @@ def new_weighting(file):
     replace(file, "networks/000/uns/weighting/kind", data=np.array(b"bm25", dtype=h5py.string_dtype("utf-8", 4)))
 
 
+def number_of_weighting(file):
+    replace(file, "networks/000/uns/weighting/kind", data=3)
+
+
+def group_of_names(file):
+    del file["networks/000/obs/_index"]
+    file.create_group("networks/000/obs/_index")
+
+
+def names_in_place(column):
+    def sabotage(file):
+        file["networks/000/obs"].attrs["names"] = np.bytes_(column)
+
+    sabotage.__name__ = f"names in {column}"
+    return sabotage
+
+
 def no_version(file):
     del file.attrs["format_version"]
 
@@ -232,6 +248,11 @@ HOSTILE = [
     (weight(np.inf), "uns/weighting of nets.h5 has weights of words that are negative or not finite"),
     (weight(-0.5), "uns/weighting of nets.h5 has weights of words that are negative or not finite"),
     (new_weighting, "uns/weighting of nets.h5 cannot be used: kind of weighting must be one of"),
+    (number_of_weighting, "uns/weighting/kind of nets.h5 holds int64, expected text"),
+    (group_of_names, "obs/_index of nets.h5 must be an array, but is a group"),
+    (names_in_place("."), "nets.h5 has no networks/000/obs/.; it is damaged"),
+    (names_in_place("_index/"), "nets.h5 has no networks/000/obs/_index; it is damaged"),
+    (names_in_place("_index/more"), "nets.h5 has no networks/000/obs/_index/more; it is damaged"),
     (no_version, "nets.h5 is an HDF5 file, but neither fastspml's nor AnnData's, or it is damaged"),
 ]
 
@@ -284,13 +305,6 @@ def test_pieces_larger_than_memory_are_refused(path, monkeypatch):
     monkeypatch.setattr(reading, "available_memory", lambda: 10_000.0)
     with pytest.raises(ValueError, match="nets.h5 takes more than 0.0 GB up to networks/000/X/data"):
         fs.read_networks(path, verify=False)
-
-
-def test_texts_of_any_length_are_read_in_parts(tmp_path, monkeypatch):
-    expected = make_plain(nodes=[f"node {i}" for i in range(14)])
-    write_h5ad(tmp_path / "a.h5ad", expected)
-    monkeypatch.setattr(Reader, "_check_heaps", lambda self: int(self._free_bytes / 12))
-    assert fs.read_networks(tmp_path / "a.h5ad")[0].nodes.tolist() == expected.nodes.tolist()
 
 
 def test_nodes_with_the_same_position_are_refused(path):

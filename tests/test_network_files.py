@@ -246,6 +246,9 @@ def test_a_missing_name_is_refused(tmp_path):
             fs.read_networks(tmp_path / "a.h5ad")
 
 
+LARGEST = 2**63 - 1
+
+
 @pytest.mark.parametrize(
     ("categories", "codes", "expected"),
     [
@@ -254,6 +257,9 @@ def test_a_missing_name_is_refused(tmp_path):
         (["a", "b"], [0, 2], "1 names of a.h5ad are missing"),
         (["a"], [0, 1], "1 names of a.h5ad are missing"),
         ([], [-1, -1], "2 names of a.h5ad are missing"),
+        (["a", "b"], np.array([1, 0], np.uint64), ["b", "a"]),
+        (["a", "b"], np.array([1, LARGEST], np.uint64), "1 names of a.h5ad are missing"),
+        (["a", "b"], np.array([1, LARGEST + 1], np.uint64), "codes of a.h5ad holds 9223372036854775808, which is too"),
     ],
 )
 def test_categories_of_names_are_checked(tmp_path, categories, codes, expected):
@@ -264,7 +270,7 @@ def test_categories_of_names_are_checked(tmp_path, categories, codes, expected):
         index = file.create_group("obs/_index")
         index.attrs["encoding-type"] = "categorical"
         index["categories"] = np.array(categories, dtype=h5py.string_dtype())
-        index["codes"] = np.array(codes, dtype=np.int8)
+        index["codes"] = np.array(codes, dtype=getattr(codes, "dtype", np.int8))
     if isinstance(expected, list):
         assert fs.read_networks(path)[0].nodes.tolist() == expected
         return

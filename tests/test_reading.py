@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 
 import anndata
@@ -82,6 +83,45 @@ def test_a_chunked_h5ad_file_cannot_be_mapped(tmp_path):
     write_h5ad(tmp_path / "a.h5ad", make_plain(nodes=[f"node {i}" for i in range(14)]))
     with pytest.raises(ValueError, match=r"X/data of a.h5ad is compressed or chunked"):
         fs.read_networks(tmp_path / "a.h5ad", mapped=True)
+
+
+def write_contiguous(path, n_before=8, dtype="f8", **options):
+    """Write features as another program may: their data begin that many bytes after another array."""
+    features = make_network().features
+    with h5py.File(path, "w") as file:
+        file.attrs["encoding-type"] = "anndata"
+        group = file.create_group("X")
+        group.attrs["encoding-type"], group.attrs["shape"] = "csr_matrix", features.shape
+        file["before"] = np.zeros(n_before, np.uint8)
+        group.create_dataset("data", data=features.data.astype(dtype), **options)
+        group["indptr"], group["indices"] = features.indptr, features.indices
+    return features
+
+
+def test_files_of_other_programs_are_mapped(path):
+    expected = write_contiguous(path)
+    (got,) = fs.read_networks(path, mapped=True)
+    assert isinstance(memory_of(got.features.data), np.memmap)
+    assert got.features.toarray().tolist() == expected.toarray().tolist()
+
+
+@pytest.mark.parametrize("options", [{"n_before": 3}, {"dtype": ">f8"}, {"chunks": (40,)}], ids=str)
+def test_an_array_that_memory_would_hold_in_another_way_cannot_be_mapped(path, options):
+    """It is not aligned to its type, has another byte order, or is stored in chunks."""
+    expected = write_contiguous(path, **options)
+    assert fs.read_networks(path)[0].features.toarray().tolist() == expected.toarray().tolist()
+    match = "is compressed or chunked" if "chunks" in options else "has another alignment or byte order than this"
+    with pytest.raises(ValueError, match=f"X/data of nets.h5 {match}"):
+        fs.read_networks(path, mapped=True)
+
+
+@pytest.mark.parametrize("part", [False, True])
+def test_only_matrices_are_mapped(path, part):
+    fs.write_networks(path, make_network().subset([9, 2, 4]) if part else make_network(nodes=np.arange(14) + 100))
+    (got,) = fs.read_networks(path, mapped=True)
+    assert got.is_mapped
+    assert not isinstance(memory_of(got.nodes), np.memmap)
+    assert not got.nodes.flags.writeable
 
 
 def test_a_mapped_file_is_verified_on_request(path):
@@ -170,6 +210,25 @@ def test_a_torn_file_has_a_sentence(path, kind, size):
         fs.read_networks(path) if kind == "networks" else fs.load_model(path)
 
 
+@pytest.mark.parametrize("mapped", [False, True])
+def test_an_array_beyond_the_end_of_the_file_is_refused(path, mapped):
+    write_contiguous(path)
+    with h5py.File(path) as file:
+        dataset = file["X/data"]
+        n_bytes, place = dataset.nbytes, struct.pack("<QQ", dataset.id.get_offset(), dataset.nbytes)
+    whole = path.read_bytes()
+    assert whole.count(place) == 1
+    path.write_bytes(whole.replace(place, struct.pack("<QQ", len(whole) - n_bytes + 4, n_bytes)))
+    with pytest.raises(ValueError, match="nets.h5 is torn or damaged"):
+        fs.read_networks(path, mapped=mapped)
+
+
+def test_what_does_not_fit_into_memory_after_all_has_a_sentence(path):
+    fs.write_networks(path, make_plain())
+    with pytest.raises(ValueError, match="nets.h5 does not fit into memory"), reading.reading(path):
+        raise MemoryError
+
+
 FUZZ = """
 import sys
 import numpy as np
@@ -245,6 +304,38 @@ def test_texts_of_a_damaged_h5ad_file_do_not_hang_hdf5(tmp_path):
         path.with_name(name).write_bytes(whole[:first_object] + header + whole[first_object + 16 :])
     done = run_python(ENDLESS, "free.h5ad", "overflow.h5ad", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("n_free", "n_together"), [(13_000_000, 3), (3_000_000, 1), (2**40, 100)], ids=["some", "little", "plenty"]
+)
+def test_texts_of_any_length_are_read_together_as_if_each_were_the_longest(tmp_path, monkeypatch, n_free, n_together):
+    """A quarter of the free memory would hold texts of the length of the longest in the file."""
+    path = tmp_path / "a.h5ad"
+    names = [f"n{i}" for i in range(100)]
+    anndata.AnnData(np.eye(100), obs=pd.DataFrame(index=names), uns={"long": "x" * 1_000_000}).write_h5ad(path)
+    sizes, read = [], h5py.Dataset.__getitem__
+
+    def recorded(dataset, place):
+        values = read(dataset, place)
+        if dataset.name == "/obs/_index":
+            sizes.append(len(values))
+        return values
+
+    monkeypatch.setattr(h5py.Dataset, "__getitem__", recorded)
+    monkeypatch.setattr(reading, "available_memory", lambda: n_free)
+    assert fs.read_networks(path)[0].nodes.tolist() == names
+    assert max(sizes) == n_together
+    assert sum(sizes) == 100
+
+
+def test_a_name_of_any_length_is_read(path):
+    """As another program writes it."""
+    fs.write_networks(path, make_plain())
+    with h5py.File(path, "r+") as file:
+        del file["networks/000/uns/name"]
+        file["networks/000/uns/name"] = "another name"
+    assert fs.read_networks(path, verify=False)[0].name == "another name"
 
 
 # ---- files that are something else ----------------------------------------------------------------------------------

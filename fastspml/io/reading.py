@@ -320,9 +320,6 @@ class Reader:
         n_bytes, chunk = _array_bytes(dataset), _chunk_bytes(dataset)
         if chunk > max(n_bytes, MAX_UNCHECKED_CHUNK_BYTES):  # HDF5 allocates a whole chunk
             self.refuse(f"{place} has chunks of {chunk} bytes for {n_bytes} bytes of data; the file is damaged.")
-        offset = dataset.id.get_offset()
-        if offset is not None and offset + declared > self._status.st_size:
-            self.refuse(f"{place} extends beyond the end of the file; it is torn or damaged, restore it from a copy.")
         if dataset.size:
             with self.working(_chunk_bytes(dataset), _place(dataset)):
                 problem = check_inflation(dataset)
@@ -358,7 +355,7 @@ class Reader:
         if not dataset.size:
             return np.zeros(dataset.shape, dtype)
         offset = dataset.id.get_offset()
-        if offset is None or dataset.id.get_create_plist().get_nfilters():
+        if offset is None:
             self._refuse_map(dataset, "is compressed or chunked")
         if offset % dtype.itemsize or not dtype.isnative:
             self._refuse_map(dataset, "has another alignment or byte order than this machine")
