@@ -164,8 +164,10 @@ def test_nodes_with_nothing_in_common_tie_at_zero_similarity():
 def test_connect(network):
     features, _ = dense(network)
     for metric in metrics(network.n_features):
-        got = fs.connect(metric, network, 3)
-        assert np.array_equal(got.toarray(), naive.connect(matrix_of(metric), features, 3, metric.score).astype(bool))
+        for k in (1, 3):
+            got = fs.connect(metric, network, k)
+            expected = naive.connect(matrix_of(metric), features, k, metric.score).astype(bool)
+            assert np.array_equal(got.toarray(), expected)
 
 
 def test_a_newcomers_tasks_are_ranked():
@@ -508,6 +510,26 @@ def test_an_index_can_be_emptied_and_filled_again():
     assert distances.tolist() == [[0.0, 2.0]]
 
 
+@pytest.mark.parametrize(("names", "expected"), [(["c", "d"], ["c", "d"]), (None, [0, 1])])
+def test_an_emptied_index_takes_nodes_with_names_or_without(names, expected):
+    for before in (["a", "b", "c"], None):
+        index = fs.LinkIndex(fs.Metric.identity(2), fs.Network(np.ones((3, 2)), nodes=before))
+        index.remove([0, 1, 2])
+        index.add(np.eye(2), nodes=names)
+        assert index.nodes.tolist() == expected
+        index.remove(expected[:1])
+        assert index.nodes.tolist() == (expected[1:] if names else [0])
+
+
+def test_names_given_for_the_nodes_of_a_network_are_theirs():
+    index = fs.LinkIndex(fs.Metric.identity(2), fs.Network(np.eye(2), nodes=["a", "b"]))
+    index.add(fs.Network(np.eye(2), nodes=["a", "x"]), nodes=["c", "d"])
+    index.add(fs.Network(np.eye(2)), nodes=["e", "f"])
+    assert index.nodes.tolist() == ["a", "b", "c", "d", "e", "f"]
+    with pytest.raises(ValueError, match="the nodes of the index have names; pass nodes="):
+        index.add(fs.Network(np.eye(2)))
+
+
 def test_adding_to_a_large_index_indexes_the_added_nodes_only(crowd, monkeypatch):
     index = fs.LinkIndex(fs.Metric.identity(120), crowd.subset(range(500)))
     sizes = []
@@ -597,6 +619,7 @@ def _change(path, name, change):
 HOSTILE = {
     "another value": ("by_feature/data", lambda data: data.__setitem__(0, 7.0), "by_feature of index.h5 is not the transpose of X"),
     "another node": ("by_feature/indices", lambda data: data.__setitem__(0, (data[0] + 1) % 600), "index.h5"),
+    "another feature": ("by_feature", lambda group: _add_a_feature(group), "by_feature of index.h5 is not the transpose of X"),
     "a node beyond the end": ("by_feature/indices", lambda data: data.__setitem__(0, 10**6), "must be from 0 to 599"),
     "a negative feature": ("X/indices", lambda data: data.__setitem__(0, -1), "must be from 0 to 119"),
     "a wrong indptr": ("X/indptr", lambda data: data.__setitem__(1, 10**9), "indptr of X must start at 0 and never decrease"),
@@ -608,6 +631,13 @@ HOSTILE = {
     "a link to another file": ("", lambda file: file.__delitem__("X") or file.__setitem__("X", h5py.ExternalLink("other.h5", "/X")), "never"),
     "a newer version": ("", lambda file: file.attrs.__setitem__("format_version", 99), "has format version 99"),
 }  # fmt: skip
+
+
+def _add_a_feature(group):
+    """Give by_feature a row more, which is empty."""
+    indptr = np.append(group["indptr"][:], group["indptr"][-1])
+    del group["indptr"]
+    group["indptr"], group.attrs["shape"] = indptr, [121, 600]
 
 
 @pytest.mark.parametrize("mapped", [False, True])

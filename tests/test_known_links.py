@@ -175,6 +175,18 @@ def test_neighbours_are_those_of_an_index_that_lives(network):
     assert expected.through.tolist().count(None) < len(expected)
 
 
+@pytest.mark.parametrize("removed", [[], [3], [3, 11], range(20), range(28)])
+def test_an_index_says_which_links_it_knows_by_position(network, removed):
+    index = fs.LinkIndex(fs.Metric.identity(12, degree_weight=1.0), network)
+    index.remove(np.array(removed, dtype=int))
+    left = np.setdiff1d(np.arange(30), removed)
+    np.testing.assert_array_equal(index.known_links().links.toarray(), network.adjacency.toarray()[np.ix_(left, left)])
+    index.add(network.features[:2], nodes=["x", "y"])
+    links = np.zeros((len(left) + 2, len(left) + 2), dtype=bool)
+    links[:-2, :-2] = network.adjacency.toarray()[np.ix_(left, left)]
+    np.testing.assert_array_equal(index.known_links().links.toarray(), links)
+
+
 def test_the_score_is_averaged_with_that_of_the_neighbour_named(network):
     metric, plain = (fs.Metric.identity(12, neighbour_weight=weight) for weight in (WEIGHT, 0.0))
     new = network.features[[4]]

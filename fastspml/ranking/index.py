@@ -268,7 +268,7 @@ def _with_names(names: NodeNames, added: Any, n_added: int) -> NodeNames:
             raise ValueError(
                 "the nodes of the index have no names, so new ones cannot have any; pass rows without nodes=."
             )
-        return names.plus(np.arange(n_added))
+        return NodeNames(np.arange(len(names) + n_added), False)
     labels = freeze(check_labels(added, n_added, "nodes", "node"))
     if not len(names):
         return NodeNames(labels, True)

@@ -57,8 +57,6 @@ class NodeNames:
 
     def plus(self, added: np.ndarray) -> NodeNames:
         """Return these names and, after them, added ones; in time proportional to the number of added ones."""
-        if not self.are_names:
-            return NodeNames(np.arange(len(self) + len(added)), False)
         positions, n_before, names = self._position_of, len(self), added.tolist()
         more = NodeNames(added, True)
         more._parts, more._n_nodes = [*self._parts, added], n_before + len(added)
