@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pickle
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import optimize
+from scipy import optimize, sparse
 
 import fastspml as fs
 from fastspml import baselines
@@ -152,6 +153,16 @@ def test_single_and_pooled_are_optimal(networks, features, exact):
     got = primal(ones, rows, labels, 0.5, weights_of(pooled, networks[0].name))
     assert got == pytest.approx(least(ones, rows, labels, 0.5), rel=1e-5)
     assert np.array_equal(weights_of(pooled, networks[0].name), weights_of(pooled, networks[1].name))
+
+
+@pytest.mark.parametrize("features", ["absolute", "signed"])
+def test_solutions_are_nearly_optimal_by_default(networks, features):
+    method = PooledSVM(features=features, weighting=None).fit(networks)
+    tasks = [pairs_of(method, network, q) for q, network in enumerate(networks)]
+    rows, labels = (np.concatenate(parts) for parts in zip(*tasks, strict=True))
+    ones = np.ones(rows.shape[1])
+    got = primal(ones, rows, labels, method.C, weights_of(method, networks[0].name))
+    assert got == pytest.approx(least(ones, rows, labels, method.C), rel=2e-3)
 
 
 @pytest.mark.parametrize("common_cost", [0.2, 3.0])
@@ -343,11 +354,14 @@ def alone(links):
         (PooledSVM(n_negatives=0), "n_negatives must be a positive integer, got 0"),
         (PooledSVM(n_negatives=1.5), "n_negatives must be a positive integer, got 1.5"),
         (PooledSVM(seed=-1), "seed must be an integer from 0 to 2\\*\\*64 - 1, got -1"),
+        (PooledSVM(seed=2**64), "seed must be an integer from 0 to 2\\*\\*64 - 1, got 18446744073709551616"),
         (PooledSVM(weighting="bm25"), "kind of weighting must be one of"),
         (MultiTaskSVM(common_cost=np.inf), "common_cost must be a positive number, got inf"),
     ],
 )
 def test_bad_parameters(networks, method, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        method.check_params()
     with pytest.raises(ValueError, match=sentence):
         method.fit(networks)
 
@@ -378,6 +392,21 @@ def test_no_convergence_is_one_sentence(networks, monkeypatch):
     with pytest.warns(UserWarning, match="has not converged after 2 steps on .* pairs; lower C") as caught:
         PooledSVM(weighting=None, C=100).fit(networks)
     assert [warning.category for warning in caught] == [UserWarning]
+
+
+def test_sweeps_over_the_pairs_are_at_most_a_thousand(networks):
+    with pytest.warns(UserWarning, match="has not converged after 1,000 steps on"):
+        PooledSVM(weighting=None, C=1e4).fit(networks)
+
+
+def test_more_features_than_liblinear_can_count_are_refused():
+    """A matrix that says that it has so many."""
+    pairs, labels = sparse.csr_array([[1.0], [2.0]]), np.array([-1, 1])
+    parts = {name: getattr(pairs, name) for name in ("data", "indices", "indptr", "shape")}
+    weights = pair_svm._liblinear(SimpleNamespace(nnz=2**31 - 1, **parts), labels, 1.0)
+    assert np.array_equal(weights, pair_svm._liblinear(pairs, labels, 1.0))
+    with pytest.raises(ValueError, match="2,147,483,648 features of pairs are more than LIBLINEAR can take"):
+        pair_svm._liblinear(SimpleNamespace(nnz=2**31, **parts), labels, 1.0)
 
 
 def test_without_scikit_learn(networks, monkeypatch):

@@ -289,7 +289,7 @@ def _liblinear(pairs: sparse.csr_array, labels: np.ndarray, C: float) -> np.ndar
         )
     if pairs.nnz > np.iinfo(np.int32).max:
         raise ValueError(f"{pairs.nnz:,} features of pairs are more than LIBLINEAR can take; use fewer networks.")
-    indices, indptr = pairs.indices.astype(np.int32, copy=False), pairs.indptr.astype(np.int32, copy=False)
+    indices, indptr = np.asarray(pairs.indices, dtype=np.int32), np.asarray(pairs.indptr, dtype=np.int32)
     svm = LinearSVC(C=C, dual=True, tol=TOLERANCE, max_iter=MAX_STEPS, fit_intercept=False, random_state=0)
     # Vectors are too short for threads of BLAS to pay, and fits that run at the same time would compete for them.
     with warnings.catch_warnings(), threadpool_limits(1, "blas"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def about_run(path: str | Path) -> dict[str, Any]:
     elapsed = [line["elapsed_s"] for line in read_history(folder)]
     if elapsed:
         # The clock restarts where a stopped run of an early version was resumed: add up its last values.
-        about["seconds"] = sum(now for now, after in zip(elapsed, [*elapsed[1:], 0.0], strict=True) if after < now)
+        about["seconds"] = sum(now for now, after in pairwise([*elapsed, 0.0]) if after < now)
     return about
 
 
