@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import importlib
+import os
 import pickle
 import shutil
 import socket
-from collections import Counter
+import sys
+from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from contextlib import nullcontext, suppress
@@ -450,6 +452,19 @@ def test_a_round_is_given_to_workers_that_are_faster_with_their_messages(
     assert driver.Driver._pays(measured, state, n_shards, size, n_slots) is pays
 
 
+@pytest.mark.parametrize(
+    ("n_threads", "n_slots", "size", "pays"),
+    [(1, 2, 1000, True), (2, 2, 1000, False), (2, 8, 1000, True), (1, 0, 1000, False), (1, 2, 1, False)],
+    ids=["two workers", "as many threads here", "more workers", "no worker", "too short"],
+)
+def test_a_round_is_given_to_workers_if_they_are_faster(n_threads, n_slots, size, pays):
+    measured = SimpleNamespace(iteration_s=1e-4, n_threads=n_threads)
+    state = SimpleNamespace(sums=[np.zeros(1000)] * N_SUMMED)
+    assert driver.Driver._pays(measured, state, 32, size, n_slots) == pays
+    measured.iteration_s = None  # not known yet
+    assert not driver.Driver._pays(measured, state, 32, size, n_slots)
+
+
 @pytest.mark.parametrize(("size", "pays"), [(20, False), (23, False), (24, True)])
 def test_large_totals_take_the_time_of_their_way(size, pays):
     """32 shards with totals of 8 MB each take 0.656 s at 400 MB/s, and the last call 0.082 s; here 0.032 s a step."""
@@ -562,6 +577,9 @@ def test_shards_of_workers_that_die_are_run_by_others_or_here(
     tasks, every_round, monkeypatch, caplog, addresses, error, n_before
 ):
     monkeypatch.setattr(driver, "LEAST_CALL_S", 0.0)
+    monkeypatch.setattr(driver, "PATIENCE_S", 1e9)
+    monkeypatch.setattr(driver, "HEARTBEAT_S", 0.0)
+    monkeypatch.setattr(dealing, "HEARTBEAT_S", 0.0)
     client = Client({"a": 1, "b": 1}, dying(*addresses, error=error, n_before=n_before))
     made_, *rest = begun(made(shards=8), tasks, client, n_iters=150)
     made_.iteration_s = 1.0
@@ -747,7 +765,118 @@ def test_the_time_of_a_call_is_that_of_one_iteration_on_one_thread(tasks, monkey
     assert client.seats["a"].run((start, shards[:1])).iteration_s == 1.5
 
 
+# ---- who is given which shards ---------------------------------------------------------------------------------------
+
+
+def dealt(n_shards, members, least=1, most=99, taken=99):
+    """Return who was given how many shards, at most `taken` times, if no call ends meanwhile."""
+    members = [dealing.Member(str(number), *member[:1], None, *member[1:]) for number, member in enumerate(members)]
+    left, groups = deque(range(n_shards)), []
+    while len(groups) < taken and (given := dealing.take_group(left, members, least, most)):
+        group, member = given
+        member.calls.append(dealing.Call(member, group, []))
+        groups.append((member.address, group))
+    assert [shard for _, group in groups for shard in group] + list(left) == list(range(n_shards))
+    return [(address, len(group)) for address, group in groups]
+
+
+EQUAL = [(1, 1.0), (1, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((32, EQUAL), [("0", 8), ("1", 6), ("1", 4), ("0", 3)]),  # two calls for each, smaller ones later
+        ((32, [(1, None), (1, None)]), [("0", 8), ("1", 6), ("1", 4), ("0", 3)]),  # not measured yet
+        ((32, EQUAL, 1, 2), [("0", 2), ("1", 2), ("0", 2), ("1", 2)]),
+        ((32, EQUAL, 7), [("0", 8), ("1", 7), ("1", 7), ("0", 7)]),
+        ((3, EQUAL, 2), [("0", 2), ("1", 1)]),
+        ((32, [(3, 1.0), (1, 1.0)]), [("0", 12), ("1", 2), ("1", 2), ("0", 6)]),  # a call for all threads of a worker
+        ((8, [(1, 1.0), (1, 3.0)]), [("0", 2), ("0", 1), ("1", 1), ("1", 1)]),
+        (
+            (8, [(1, 1.0), (1, 30.0)]),
+            [("0", 2), ("0", 1)],
+        ),  # before the second worker had run one, the first has run all
+        ((8, []), []),
+        ((0, EQUAL), []),
+    ],
+)
+def test_shards_are_dealt_by_threads_and_speed(arguments, expected):
+    assert dealt(*arguments) == expected
+
+
+def test_shards_of_a_worker_that_is_dropped_are_left_again_in_order():
+    members = [dealing.Member(name, 1, None, 1.0) for name in "ab"]
+    shards = [Shard(start, start + 1, 0.0) for start in range(6)]
+    dealer = dealing.Dealer(shards, members, 1, 1)
+    for number in (0, 1, 1):
+        call = dealing.Call(members[number], [dealer.left.popleft()], [])
+        members[number].calls.append(call)
+    dealer.drop(members[1])
+    assert [shard.start for shard in dealer.left] == [1, 2, 3, 4, 5]
+    assert dealer.members == members[:1]
+    dealer.answers.put((call, "late"))
+    assert dealer.answer() is None
+    assert len(members[0].calls) == 1
+
+
+def test_a_worker_that_was_not_called_or_slow_once_is_given_shards_again():
+    """A worker without a call in a round approaches the usual speed."""
+    members = [
+        dealing.Member(str(number), 1, None, iteration_s) for number, iteration_s in enumerate((1e-6, None, 1.0))
+    ]
+    members[0].is_measured = True
+    members[0].begin_round(1e-6)
+    assert not members[0].is_measured
+    for _ in range(25):
+        for member in members[1:]:
+            member.begin_round(1e-6)
+    assert [member.iteration_s for member in members] == [1e-6, 1e-6, pytest.approx(1e-6 + 2**-25, rel=1e-5)]
+    left, n_given = deque(range(64)), [0, 0, 0]
+    while given := dealing.take_group(left, members, 1, 4):
+        group, member = given
+        member.calls.append(dealing.Call(member, group, []))
+        n_given[int(member.address)] += len(group)
+    assert min(n_given) > 0
+    unknown = dealing.Member("", 1, None, None)
+    unknown.begin_round(None)
+    assert unknown.iteration_s is None
+
+
+def test_the_speed_of_a_worker_is_a_mean_that_begins_with_the_first_call():
+    member = dealing.Member("", 1, None, None)
+    for iteration_s, expected in [(8.0, 8.0), (4.0, 7.0), (3.0, 6.0)]:
+        member.measured(iteration_s)
+        assert member.iteration_s == expected
+    assert member.is_measured
+
+
+def test_arguments_of_a_call_are_dropped_with_its_result():
+    """Dask has them in a reference cycle."""
+    member = dealing.Member("", 1, None, None)
+    call = dealing.Call(member, [], ["start", "shards"])
+    member.calls.append(call)
+    member.end(call)
+    assert not member.calls
+    assert call.arguments == []
+
+
 # ---- messages --------------------------------------------------------------------------------------------------------
+
+
+def test_what_travels_is_what_changed():
+    before = np.arange(100.0).reshape(50, 2)
+    after = before.copy()
+    after[3, 1], after[7, 0] = -1.0, np.nan
+    places, values = messages.changes_between(before, after)
+    assert places.tolist() == [7, 14]
+    assert places.dtype == np.int32
+    np.testing.assert_array_equal(messages.with_changes(before, (places, values)), after)
+    assert messages.changes_between(before, before)[0].size == 0
+    assert isinstance(
+        messages.changes_between(before, before + 1.0), np.ndarray
+    )  # smaller than all positions and values
+    assert messages.changes_between(np.zeros((9, 1)), np.array([[0.0]] * 8 + [[-0.0]]))[0].tolist() == [8]
 
 
 @pytest.mark.parametrize(
@@ -797,3 +926,43 @@ def test_all_arrays_of_a_shared_stack_are_aligned_and_the_same(tasks):
     ]:
         np.testing.assert_array_equal(part, expected)
         assert part.ctypes.data % 64 == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is shared on Linux only")
+def test_a_shared_stack_is_the_same_stack_on_the_same_machine_only(tasks):
+    stack = fs.MTSPML.paper().prepare(tasks).stacked
+    shared = shared_memory.SharedStack(stack)
+    handle = shared.handle
+    got = shared_memory.shared_stack(handle)
+    for part, expected in zip([got.rows.nonzeros, *got.links], [stack.rows.nonzeros, *stack.links], strict=True):
+        np.testing.assert_array_equal(part, expected)
+        assert (part.dtype, part.flags.writeable, part.ctypes.data % 64) == (expected.dtype, False, 0)
+    for other in ({"boot_id": "another"}, {"path": "/proc/0/fd/0"}, {"path": "/proc/self/exe"}):
+        assert shared_memory.shared_stack(handle._replace(**other)) is None
+    shared.close()
+    assert shared_memory.shared_stack(handle) is None
+    assert got.links.targets.sum() == stack.links.targets.sum()  # workers keep the memory
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is shared on Linux only")
+def test_a_handle_identifies_the_memory_of_the_driver_itself(tasks, monkeypatch, tmp_path):
+    """Where /proc shows the processes of another namespace, the path of a handle leads to another file."""
+    other = tmp_path / "other"
+    shared = shared_memory.SharedStack(fs.MTSPML.paper().prepare(tasks).stacked)
+    other.write_bytes(bytes(shared.handle.identity[2]))
+    assert shared_memory.shared_stack(shared.handle._replace(path=str(other))) is None
+    monkeypatch.setattr(os, "getpid", lambda: 0)  # no process has this number
+    assert shared_memory.SharedStack(fs.MTSPML.paper().prepare(tasks).stacked).handle.identity[2] > 0
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [("tcp://127.0.0.1:8786", True), ("tcp://localhost:1", True), ("tcp://192.0.2.1:8786", False), ("tcp://[", False)],
+)
+def test_addresses_of_this_machine_are_known(address, expected):
+    assert driver.is_here(address) is expected
+
+
+def test_without_room_in_memory_nothing_is_shared(tasks, monkeypatch):
+    monkeypatch.setattr(shared_memory, "available_memory", lambda: 1000.0)
+    assert driver.shared_or_none(fs.MTSPML.paper().prepare(tasks)) is None
