@@ -132,7 +132,7 @@ def test_the_kind_with_the_smaller_held_out_loss_is_chosen(chance, kind):
     assert calibration.kind == kind
     assert calibration.log_losses[kind] == min(calibration.log_losses.values())
     for forced in ("isotonic", "logistic"):
-        assert fs.Calibration.fit(*pairs(chance), kind=forced).kind == forced
+        assert fs.Calibration.fit(*pairs(chance, n_nodes=20), kind=forced).kind == forced
 
 
 @pytest.mark.parametrize("kind", ["isotonic", "logistic"])
@@ -156,7 +156,7 @@ def test_losses_are_those_of_held_out_nodes(kind):
 
 @pytest.mark.parametrize("kind", ["isotonic", "logistic"])
 def test_probabilities_are_near_the_true_ones(kind):
-    calibration = fs.Calibration.fit(*pairs(sigmoid, n_nodes=1000), kind=kind)
+    calibration = fs.Calibration.fit(*pairs(sigmoid, n_nodes=500), kind=kind)
     grid = np.linspace(-2, 2, 9).reshape(3, 3)
     got = calibration.probability(grid)
     assert got.shape == (3, 3)
@@ -174,7 +174,7 @@ def test_the_error_of_links_is_weighted_by_expected_links():
 
 def test_weights_stand_for_pairs_that_were_left_out():
     """Every tenth non-link counts for ten: probabilities stay those of all pairs."""
-    scores, labels, nodes = pairs(sigmoid, n_nodes=1000)
+    scores, labels, nodes = pairs(sigmoid, n_nodes=300)
     is_kept = labels | (np.random.default_rng(0).random(len(labels)) < 0.1)
     weights = np.where(labels, 1.0, 10.0)[is_kept]
     for kind in ("isotonic", "logistic"):
