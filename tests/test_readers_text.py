@@ -301,6 +301,8 @@ def test_bad_documents_cost_a_sentence(tmp_path, name, content, sentence):
 def test_a_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere\.csv is not a file\."):
         read_text(tmp_path / "nowhere.csv", tmp_path / "links")
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.npy is not a file\."):
+        read_text(tmp_path / "nowhere.csv", tmp_path / "links", vectors=tmp_path / "nowhere.npy")
 
 
 @pytest.mark.parametrize("ending", ["gz", "xz"])

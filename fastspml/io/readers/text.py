@@ -103,8 +103,7 @@ def read_text(
 
     names = {task: q for q, task in enumerate(dict.fromkeys(tasks))}
     task_of = np.array([names[task] for task in tasks])
-    is_inside = task_of[links[:, 0]] == task_of[links[:, 1]]
-    n_between = int(np.count_nonzero(~is_inside))
+    n_between = int(np.count_nonzero(task_of[links[:, 0]] != task_of[links[:, 1]]))
     if n_between:
         warnings.warn(f"{n_between} of {len(links)} links are between tasks and were left out.", stacklevel=2)
     ids = as_names(list(position), documents)
@@ -113,7 +112,7 @@ def read_text(
     for name, q in names.items():
         own = np.flatnonzero(task_of == q)
         place[own] = np.arange(len(own))
-        own_links = place[links[is_inside & (task_of[links[:, 0]] == q)]]
+        own_links = place[links[(task_of[links] == q).all(axis=1)]]
         features = counts[own] if embeddings is None else [counts[own], embeddings[own]]
         network = Network.from_edges(features, own_links, directed, name=name, nodes=ids[own], vocabulary=vocabulary)
         networks.append(network.replace(tokenizer=tokenizer))
@@ -158,7 +157,7 @@ def _table_rows(
     path: str | Path, delimiter: str, columns: list[str], problems: Problems
 ) -> Iterator[tuple[int, list[str]]]:
     records = csv_records(path, delimiter, problems)
-    header = [field.strip() for field in next(records, (1, []))[1]]
+    header = [field.strip() for field in next(records, (None, []))[1]]
     problems.check()
     if not header:
         raise ValueError(f"{Path(path).name} is empty.")
@@ -196,9 +195,9 @@ def _json_rows(path: str | Path, columns: list[str], problems: Problems) -> Iter
         values = [record[column] for column in columns]
         if values[1] is None:
             values[1] = ""  # a document without a text has no words
-        are_labels = (isinstance(value, str) or is_whole(value) for value in values)
-        wrong = [column for column, is_label in zip(columns, are_labels, strict=True) if not is_label]
-        if wrong:
-            problems.add(path, number, f"{wrong[0]!r} must be a string or a whole number, got {record[wrong[0]]!r:.40}")
+        are_labels = [isinstance(value, str) or is_whole(value) for value in values]
+        if not all(are_labels):
+            wrong = columns[are_labels.index(False)]
+            problems.add(path, number, f"{wrong!r} must be a string or a whole number, got {record[wrong]!r:.40}")
             continue
         yield number, [str(value) for value in values]
