@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -196,6 +197,7 @@ def linked(name, links, nodes=("a", "b", "c", "d", "e")):
         (["ab", "ba"], ["bc", "cb"], 1 / 3),
         (["ab", "ba"], ["ac", "ad"], 0.0),  # all links of the second leave a, which is left out
         (["ab", "cb"], ["ab", "cd"], 3 / 4),
+        (["ab"], ["cb"], 1.0),  # only b is left
         (["ab", "ba"], ["cd", "dc"], 0.0),
         (["ab", "ba"], [], 0.0),
         ([], [], 0.0),
@@ -235,6 +237,19 @@ def test_long_values_of_info_are_wrapped_below_each_other(capsys, tmp_path):
     assert "".join(f"{line[indent:]} " for line in names).strip() == ", ".join(
         f"task with a name {k}" for k in range(9)
     )
+
+
+@pytest.mark.parametrize(("n_more", "n_lines"), [(0, 1), (1, 2)])
+def test_a_value_of_info_may_reach_80_columns(capsys, tmp_path, n_more, n_lines):
+    """The names of keys take the first columns, up to the two spaces before the task."""
+
+    def lines(*names):
+        fs.save_model(tmp_path / "model.h5", fs.SPML(n_iters=1).fit([linked(*names, ["ab", "bc"])]), overwrite=True)
+        return run(capsys, "info", tmp_path / "model.h5")[1].splitlines()
+
+    indent = next(line.index("red") for line in lines("red") if line.startswith("tasks "))
+    name = (40 - indent) * "a" + " " + (39 + n_more) * "b"
+    assert sum("aaa" in line or "bbb" in line for line in lines(name)) == n_lines
 
 
 def test_info_of_a_model_and_a_run(capsys, run_folder):
@@ -291,6 +306,14 @@ def test_every_key_is_a_flag_with_help(capsys):
 def test_the_help_of_a_flag_says_which_model_alone_takes_it(capsys, flag, start):
     text = " ".join(run(capsys, "train", "--help")[1].split())
     assert f"{flag} VALUE {start}" in text
+
+
+def test_the_help_of_a_flag_has_its_default_unless_it_is_none_or_a_switch(capsys):
+    text = " ".join(run(capsys, "train", "--help")[1].split())
+    assert "for every task (default: 10)" in text
+    assert "default: None" not in text
+    assert "default: False" not in text
+    assert "default: )" not in text
 
 
 def test_evaluate_scores_exactly_the_hidden_nodes(capsys, run_folder, file):
@@ -541,7 +564,7 @@ def test_a_cache_that_cannot_be_written_is_said_with_the_variable(capsys, run_fo
 def test_warm_up_uses_every_form_and_says_where_the_cache_is(capsys, monkeypatch):
     used = []
     monkeypatch.setattr("fastspml.cli.warm_up._use", lambda kind, form, nets: used.append((kind, form, nets)))
-    code, out, _ = run(capsys, "warm-up")
+    code, out, err = run(capsys, "warm-up")
     assert code == 0
     assert {(kind, form, nets[0].features.dtype.name) for kind, form, nets in used} == {
         (kind, form, dtype)
@@ -549,7 +572,9 @@ def test_warm_up_uses_every_form_and_says_where_the_cache_is(capsys, monkeypatch
         for form in ("diagonal", "full", "factored")
         for dtype in ("float32", "float64")
     }
-    assert out.rstrip().endswith(cache_folder())
+    assert re.fullmatch(r"all kernels are compiled \(\d\d? s\); they are kept in (.*)\n", out)[1] == cache_folder()
+    assert err.splitlines()[0] == "1 of 12: SPML, diagonal metric, float32"
+    assert err.splitlines()[-1] == "12 of 12: MTSPML, factored metric, float64"
 
 
 def test_warm_up_measures_links_and_connects_nodes(networks, monkeypatch):
@@ -560,8 +585,11 @@ def test_warm_up_measures_links_and_connects_nodes(networks, monkeypatch):
 
     monkeypatch.setattr("fastspml.ranking.measures.link_quality", noted(fs.link_quality))
     monkeypatch.setattr("fastspml.ranking.index.connect", noted(fs.connect))
+    monkeypatch.setattr(fs.LinkIndex, "query", noted(fs.LinkIndex.query))
     _use(fs.SPML, "diagonal", networks)
-    assert called == ["link_quality", "connect"] * 2
+    assert [name for place, name in enumerate(called) if name != "query" or called[place - 1] == "link_quality"] == [
+        "link_quality", "query", "connect",
+    ] * 2  # fmt: skip
 
 
 def test_warm_up_fits_ranks_and_searches(networks):
@@ -572,6 +600,12 @@ def test_warm_up_fits_ranks_and_searches(networks):
             called.append((self.shards, self.score, len(given)))
             return super().fit(given, *arguments)
 
+        def objective(self, given, **options):
+            objectives.append((len(given), options))
+            return super().objective(given, **options)
+
+    objectives = []
     _use(Model, "diagonal", networks)
     one, all_ = 1, len(networks)
     assert called == [(1, "distance", one), (1, "distance", all_), (2, "similarity", one), (2, "similarity", all_)]
+    assert objectives == [(all_, {}), (all_, {"n_triplets": 10})] * 2

@@ -81,6 +81,26 @@ def test_a_failed_import_leaves_no_file(capsys, tmp_path):
     assert "exists; give --overwrite" in err
 
 
+def test_progress_of_reading_ends_however_reading_ends(capsys, tmp_path, monkeypatch):
+    ego_files(tmp_path)
+    shown, ended = [], []
+    fake = (lambda *call: shown.append(call)), (lambda: ended.append(True))
+    monkeypatch.setattr("fastspml.cli.import_networks.report_progress", lambda: fake)
+    (tmp_path / "docs.jsonl").write_text('{"id": "a", "text": "x"}\n')
+    (tmp_path / "links.txt").write_text("a b c\n")
+    code, _, _ = run(capsys, "import", "text", tmp_path / "docs.jsonl", tmp_path / "links.txt", "-o", tmp_path / "n.h5")
+    assert (code, ended) == (1, [True])
+
+
+def test_an_import_says_how_to_look_at_its_result(capsys, tmp_path):
+    ego_files(tmp_path)
+    output = tmp_path / "nets.h5"
+    assert (
+        run(capsys, "import", "snap-ego", tmp_path, "--ego", "ego", "-o", output)[2]
+        == f"next: fastspml info {output}\n"
+    )
+
+
 def test_linqs_npz_edges_and_text(capsys, tmp_path):
     write(
         tmp_path,

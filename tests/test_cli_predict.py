@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -111,6 +112,27 @@ def test_unnamed_nodes_of_the_same_file_do_not_find_themselves(capsys, tmp_path)
     rows = rows_of(run(capsys, *arguments)[1])
     assert len(rows) == 80
     assert all(row["node"] != row["candidate"] for row in rows)
+
+
+def test_unnamed_nodes_of_another_file_may_find_the_node_of_their_number(capsys, tmp_path):
+    """A copy of the network: every node is nearest to the one with its own features."""
+    net = fs.Network(np.eye(4), np.eye(4, k=1))
+    for name in ("nets.h5", "new.h5"):
+        fs.write_networks(tmp_path / name, net)
+    fs.save_model(tmp_path / "metric.h5", fs.Metric.identity(4))
+    arguments = ["predict", tmp_path / "metric.h5", tmp_path / "new.h5", "--networks", tmp_path / "nets.h5", "-k", 1]
+    assert [(row["node"], row["candidate"]) for row in rows_of(run(capsys, *arguments)[1])] == [(n, n) for n in "0123"]
+
+
+def test_a_metric_without_a_vocabulary_takes_networks_only(capsys, tmp_path):
+    fs.write_networks(tmp_path / "nets.h5", fs.Network(np.eye(3), np.eye(3, k=1), vocabulary=["a", "b", "c"]))
+    fs.save_model(tmp_path / "metric.h5", fs.Metric.identity(3))
+    arguments = ["predict", tmp_path / "metric.h5", "--networks", tmp_path / "nets.h5"]
+    code, _, err = run(capsys, *arguments, tmp_path / "nets.h5")
+    assert code == 0, err
+    code, _, err = run(capsys, *arguments, "new.txt")
+    assert code == 1
+    assert "the model has no vocabulary to match words with; give a file of networks instead." in err
 
 
 def test_there_are_at_most_as_many_links_as_nodes(capsys):
@@ -335,6 +357,16 @@ def test_evaluate_says_after_its_results_what_training_gives_away(capsys, tmp_pa
     assert max(map(len, err.splitlines())) <= 80
 
 
+def test_evaluate_says_that_mapped_features_are_not_compared(capsys, tmp_path):
+    shutil.copytree("single", tmp_path / "run")
+    config = tmp_path / "run" / "config.toml"
+    assert config.read_text().count("mapped = false") == 1
+    config.write_text(config.read_text().replace("mapped = false", "mapped = true"))
+    code, _, err = run(capsys, "evaluate", tmp_path / "run")
+    assert code == 0
+    assert err == "features of mapped networks are not compared: hidden nodes may equal training nodes.\n"
+
+
 def test_convert_refuses_a_format_that_it_does_not_write(capsys, tmp_path):
     code, out, err = run(capsys, "convert", "one.h5", tmp_path / "a.csv")
     assert (code, out) == (1, "")
@@ -367,8 +399,8 @@ def test_a_model_of_texts_predicts_from_texts_by_its_own_tokenizer(capsys, tmp_p
     code, out, err = run(capsys, "predict", run_folder, tmp_path / "new.jsonl", "-k", 1)
     assert code == 0
     assert rows_of(out)[0]["node"] == "new"
-    left_out = {False: "2 words that", True: "3 words that"}[keep_stop_words]  # car, zebra; the
-    assert left_out in err
+    n_unknown = 3 if keep_stop_words else 2  # car, zebra; the
+    assert f"{n_unknown} words that the model does not know were left out" in err
 
 
 @pytest.mark.parametrize(("name", "delimiter"), [("new.csv", ","), ("new.tsv", "\t")])

@@ -76,7 +76,7 @@ def _row(network: Network) -> dict[str, Any]:
 def _overlaps(networks: list[Network]) -> list[list[float]]:
     """Return the share of linked nodes that every two tasks have in common, by name: Table 2 of the paper."""
     linked = [_linked_nodes(network) for network in networks]
-    return [[len(a & b) / len(a | b) if a is not b and a | b else 0.0 for b in linked] for a in linked]
+    return [[len(a & b) / max(1, len(a | b)) if a is not b else 0.0 for b in linked] for a in linked]
 
 
 def _linked_nodes(network: Network) -> set[Any]:

@@ -18,10 +18,10 @@ HELP = (
 
 @dataclass(frozen=True)
 class NewNodes:
-    """Nodes of one file or network, in a form that metrics take; ``position`` is that of the network in its file."""
+    """Nodes of a file, in a form that metrics take; ``position`` is that of their network in a file of networks."""
 
     network: Any
-    position: int = 0
+    position: int | None = None
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:

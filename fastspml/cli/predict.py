@@ -66,8 +66,7 @@ def run(options: argparse.Namespace) -> None:
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)
     groups = read_new_nodes(options.newcomers, model, options.id_column, options.text_column)
-    candidates = Path(options.networks or (config or {})["networks"])
-    is_same_file = candidates.exists() and candidates.samefile(options.newcomers)
+    is_same_file = Path(options.networks or (config or {})["networks"]).samefile(options.newcomers)
     fields, records = _predictions(model, networks, groups, options, is_same_file)
     with open(options.output, "x", newline="", encoding="utf-8") if options.output else nullcontext(sys.stdout) as file:
         if options.json:
