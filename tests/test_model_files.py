@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -12,7 +13,9 @@ import pytest
 import fastspml as fs
 from fastspml.io.checksums import seal
 from fastspml.io.writing import set_text
+from fastspml.metric import FullMetric
 from fastspml.metric.base import LINK_WEIGHTS
+from fastspml.training.model_files import load_checkpoint, save_checkpoint
 from tests.conftest import make_network
 from tests.hdf5_files import (
     WORDS,
@@ -20,6 +23,7 @@ from tests.hdf5_files import (
     assert_same_array,
     assert_same_labels,
     assert_same_weighting,
+    flip,
     sign,
     weighted_network,
 )
@@ -123,6 +127,7 @@ PARAMETERS = [
     {"weighting": "l2"},
     {"weighting": fs.Weighting("binary")},
     {"weighting": fs.Weighting("tfidf", min_df=3, max_df=0.5)},
+    {"reg": np.float64(0.1), "margin": np.float16(0.5)},
     {"reg": np.float32(0.1), "n_iters": np.int64(7), "average": np.bool_(True), "projection": np.uint8(3)},
     {"seed": 2**64 - 1, "margin": 1 / 3, "metric": "full"},
     {"seed": np.uint64(2**64 - 1)},
@@ -164,6 +169,153 @@ def test_hidden_nodes_and_numbers_of_nodes_are_kept(path, networks):
         assert_same_array(one, other)
     fs.save_model(path, fs.SPML.paper(), overwrite=True)
     assert not hasattr(fs.load_model(path), "hidden_nodes_")
+
+
+def test_calibrations_of_some_tasks_are_kept(path, networks):
+    model = fs.MTSPML.paper(n_iters=5).fit(networks)
+    arrays = {"thresholds": [0.5, 1.5], "levels": [0.1, 0.2], "log_losses": [0.3, 0.4], "curve": np.ones((2, 3))}
+    expected = fs.Calibration.from_arrays("logistic", arrays | {"summary": np.arange(4.0)})
+    model.calibrations_ = {model.task_names_[2]: expected}
+    fs.save_model(path, model)
+    (got,) = fs.load_model(path).calibrations_.items()
+    assert (got[0], got[1].kind) == (model.task_names_[2], "logistic")
+    for part, array in expected.arrays().items():
+        assert_same_array(got[1].arrays()[part], array)
+
+
+def test_an_earlier_model_is_kept_unless_overwriting_is_asked_for(path):
+    fs.save_model(path, fs.SPML.paper(n_iters=5))
+    with pytest.raises(FileExistsError, match="nets.h5 exists already"):
+        fs.save_model(path, fs.SPML.paper(n_iters=6))
+    assert fs.load_model(path).n_iters == 5
+
+
+# ---- checkpoints ----------------------------------------------------------------------------------------------------
+
+
+def test_a_fit_resumes_from_its_last_checkpoint_to_the_same_bits(path, network, monkeypatch):
+    monkeypatch.setattr("fastspml.training.chunks.CHUNK_TRIPLETS", 100)
+    make = lambda: fs.SPML.paper(n_iters=60, seed=5)  # noqa: E731
+    stopped, saved = make(), []
+
+    def save_and_stop(progress):
+        save_checkpoint(path, stopped)  # each replaces the one before
+        saved.append(progress.iteration)
+        return len(saved) == 3
+
+    stopped.fit(network, progress=save_and_stop)
+    with h5py.File(path) as file:
+        assert "metric" not in file["checkpoint"]
+    loaded = load_checkpoint(path)
+    assert not hasattr(loaded, "metric_")
+    assert (loaded.state_.iteration, len(saved)) == (saved[-1], 3)
+    assert_same_metric(fs.load_model(path).metric_, stopped.metric_)
+    assert_same_model(loaded.resume(network), make().fit(network))
+
+
+def saved_checkpoint(path, network, n_iters=1):
+    save_checkpoint(path, fs.SPML.paper(n_iters=n_iters).fit(network))
+
+
+def test_a_checkpoint_of_one_iteration_is_enough(path, network):
+    saved_checkpoint(path, network)
+    assert load_checkpoint(path).state_.iteration == 1
+
+
+def test_a_checkpoint_before_the_first_iteration_is_refused(path, network):
+    saved_checkpoint(path, network)
+    change_model(path, "checkpoint/state/violations", np.zeros((0, 1), dtype=np.int64))
+    change_model(path, "checkpoint/state/iteration", 0)
+    with pytest.raises(ValueError, match="the state of nets.h5 cannot be used: inconsistent model state"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("load", [load_checkpoint, fs.load_model])
+def test_a_checkpoint_without_a_state_is_refused(path, network, load):
+    saved_checkpoint(path, network)
+    change_model(path, "checkpoint/state", None)
+    with pytest.raises(ValueError, match="nets.h5 holds a checkpoint without a state; resume from another one"):
+        load(path)
+
+
+def test_a_damaged_checkpoint_is_noticed(path, network):
+    saved_checkpoint(path, network)
+    flip(path, "checkpoint/state/totals")
+    with pytest.raises(ValueError, match=r"state/totals of nets.h5 is torn or damaged \(wrong checksum\)"):
+        load_checkpoint(path)
+
+
+def test_networks_are_no_checkpoint(path, network):
+    fs.write_networks(path, network)
+    with pytest.raises(ValueError, match="nets.h5 holds networks; read them with fs.read_networks"):
+        load_checkpoint(path)
+
+
+# ---- rounds of shards -----------------------------------------------------------------------------------------------
+
+
+def in_a_round(n_iters, **changes):
+    """Return a model that was stopped in the round of two shards from iteration 33 to 40, or in one with changes."""
+    model = fs.SPML.paper(shards=2, n_iters=n_iters, average=True).fit(make_network())
+    assert (model.state_.round.start, model.state_.round.size, model.state_.round.n_shards) == (32, 4, 2)
+    model.state_.round = replace(model.state_.round, **changes)
+    return model
+
+
+@pytest.mark.parametrize("n_iters", [33, 35, 36, 37, 40])
+def test_a_model_in_a_round_comes_back(path, n_iters):
+    expected = in_a_round(n_iters)
+    fs.save_model(path, expected)
+    got = fs.load_model(path)
+    assert_same_model(got, expected)
+    assert (got.state_.round.local is None) == (n_iters in (36, 40))
+    for part in ("start", "size", "n_shards"):
+        assert getattr(got.state_.round, part) == getattr(expected.state_.round, part)
+
+
+# After 36 of 37 iterations, which are merged: a shard may have begun right there.
+@pytest.mark.parametrize(
+    ("n_iters", "changes", "is_possible"),
+    [
+        (37, {"start": 35, "size": 1}, True),
+        (37, {"start": 31, "size": 5}, True),
+        (37, {"start": 0, "size": 36}, True),
+        (37, {"start": -4, "n_shards": 20}, False),
+        (37, {"start": 30}, False),
+        (37, {"start": 40}, False),
+        (37, {"start": 28, "size": 4}, True),
+        (37, {"start": 24, "size": 4}, False),
+        (38, {"start": 35, "size": 1}, False),
+        (37, {"size": 3}, False),
+        (37, {"n_shards": 1}, False),
+        (33, {"size": 0}, False),
+        (33, {"size": -1}, False),
+    ],
+    ids=str,
+)
+def test_a_model_is_saved_only_in_a_round_that_it_can_be_in(path, n_iters, changes, is_possible):
+    model = in_a_round(n_iters, **changes)
+    if is_possible:
+        fs.save_model(path, model)
+        assert fs.load_model(path).state_.iteration == n_iters
+        return
+    with pytest.raises(ValueError, match="inconsistent model state"):
+        fs.save_model(path, model)
+
+
+@pytest.mark.parametrize("part", ["base", "local"])
+@pytest.mark.parametrize("change", ["short", "infinite"])
+def test_the_sums_of_a_round_are_those_of_a_state(path, part, change):
+    model = in_a_round(37)
+    sums = getattr(model.state_.round, part)
+    totals = sums.totals[:-1] if change == "short" else np.full_like(sums.totals, np.inf)
+    model.state_.round = replace(model.state_.round, **{part: sums._replace(totals=totals)})
+    match = "inconsistent model state" if change == "short" else "the totals are not finite"
+    with pytest.raises(ValueError, match=match):
+        fs.save_model(path, model)
+
+
+# ---- metrics --------------------------------------------------------------------------------------------------------
 
 
 METRICS = {
@@ -292,6 +444,8 @@ def texts(text):
         ("diagonal", "state/iteration", 6, "inconsistent model state"),
         ("diagonal", "state/violations", np.zeros((5, 2), int), "inconsistent model state"),
         ("diagonal", "n_features", 10, "inconsistent model state"),
+        ("diagonal", "n_features", 2**24 + 1, "the number of features of m.h5 cannot be used: it has 16,777,217"),
+        ("diagonal", "metric/weights", np.ones(10), "the state of m.h5 cannot be used: inconsistent model state"),
         ("diagonal", "state/columns", np.arange(9), "was not fitted with metric='diagonal'"),
         ("full", "state/columns", np.arange(9) + 1, "columns of a full metric must be different numbers from 0 to 8"),
         ("full", "state/columns", np.arange(9) // 2, "columns of a full metric must be different"),
@@ -427,6 +581,41 @@ def test_integers_beyond_int64_are_refused(path, networks):
     change_model(path, "learner/hidden_nodes/002", np.array([2**64 - 1], dtype=np.uint64))
     with pytest.raises(ValueError, match="hidden_nodes/002 of nets.h5 holds 18446744073709551615, which is too large"):
         fs.load_model(path)
+
+
+@pytest.mark.parametrize("place", ["task_metrics/003", "combined_metrics/003"])
+def test_a_model_that_lacks_a_metric_is_refused(path, networks, place):
+    fs.save_model(path, fs.MTSPML.paper(project="combined", n_iters=5).fit(networks))
+    change_model(path, f"learner/{place}", None)
+    with pytest.raises(ValueError, match="the state of nets.h5 cannot be used: inconsistent model state"):
+        fs.load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "is_possible"),
+    [
+        ([0, 0, 0, 0, -5], True),
+        ([0, 3, 0, 0, 0], True),
+        ([0, 0, 0, 0, -6], False),
+        ([1, 0, 0, 0, 0], False),
+        ([0, 0, 0, 0], False),
+    ],
+)
+def test_a_task_may_have_run_more_or_fewer_iterations_but_not_less_than_none(path, networks, ahead, is_possible):
+    fs.save_model(path, fs.MTSPML.paper(n_iters=5).fit(networks))
+    change_model(path, "learner/state/ahead", np.array(ahead))
+    if is_possible:
+        fs.save_model(path, fs.load_model(path), overwrite=True)
+        assert fs.load_model(path).state_.ahead.tolist() == ahead
+        return
+    with pytest.raises(ValueError, match="the state of nets.h5 cannot be used: inconsistent model state"):
+        fs.load_model(path)
+
+
+def test_a_model_of_more_features_than_its_file_may_declare_is_not_saved(path):
+    metric = FullMetric(np.eye(2), np.arange(2), 2**24 + 1, 0.0)
+    with pytest.raises(ValueError, match="the model has 16,777,217 features"):
+        fs.save_model(path, metric)
 
 
 def test_counts_of_more_iterations_than_the_state_has_are_refused(path, network):
