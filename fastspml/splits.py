@@ -166,7 +166,7 @@ def _as_anchors(networks: Sequence[Network], anchors: Iterable[Any]) -> set[Any]
 
 
 def _descending(values: Any, network: Network) -> np.ndarray:
-    """Return the rank of each node by its value, 0 for the largest; equal values have equal ranks."""
+    """Return numbers that sort the nodes by their values, the largest first; equal values have equal numbers."""
     values = np.asarray(values)
     if values.shape != (network.n_nodes,):
         raise ValueError(
@@ -179,7 +179,7 @@ def _descending(values: Any, network: Network) -> np.ndarray:
         is_ordered = False
     if not is_ordered:
         raise ValueError("by must hold values that can be sorted, all of one kind and none missing.")
-    return len(unique) - 1 - rank
+    return -rank
 
 
 def _test_count(network: Network, n_anchors: int, test_size: float) -> int:

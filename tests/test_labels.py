@@ -67,7 +67,7 @@ def test_labels_are_strings_or_whole_numbers(labels, expected):
         (
             np.array(["a\0", "b"], dtype=np.dtypes.StringDType()),
             ValueError,
-            "nodes must not contain NUL characters, got",
+            r"nodes must not contain NUL characters, got 'a\\x00'",
         ),
         (np.array(["a", b"b"], dtype=object), TypeError, "nodes must be all strings or all whole numbers"),
         ([True, False], TypeError, "nodes must be strings or whole numbers, got bool"),

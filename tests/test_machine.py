@@ -10,11 +10,11 @@ import os
 import numpy as np
 import pytest
 
-from fastspml.machine import HUGE_PAGE, available_memory, available_threads, large_array
+from fastspml.machine import available_memory, available_threads, large_array
 
 
 def test_threads_are_the_processors_that_the_process_may_use(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 4, 5}, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0: {1, 4, 5}}[pid], raising=False)
     assert available_threads() == 3
 
 
@@ -43,7 +43,7 @@ def test_free_memory_is_all_memory_where_the_system_does_not_say(monkeypatch, to
     assert available_memory() == 40_960
 
 
-@pytest.mark.parametrize("size", [0, 3, HUGE_PAGE // 8, 3 * HUGE_PAGE // 8 + 5])
+@pytest.mark.parametrize("size", [0, 3, 2**18, 3 * 2**18 + 5])
 @pytest.mark.parametrize("has_huge_pages", [True, False])
 def test_large_arrays_are_arrays(monkeypatch, size, has_huge_pages):
     if not has_huge_pages:
@@ -52,5 +52,21 @@ def test_large_arrays_are_arrays(monkeypatch, size, has_huge_pages):
     assert (array.shape, array.itemsize, array.flags.writeable) == ((size,), 8, True)
     array["word"], array["value"] = np.arange(size), 0.5
     np.testing.assert_array_equal(array["word"], np.arange(size))
-    if has_huge_pages and hasattr(mmap, "MADV_HUGEPAGE") and array.nbytes >= HUGE_PAGE:
-        assert array.ctypes.data % HUGE_PAGE == 0
+    if has_huge_pages and hasattr(mmap, "MADV_HUGEPAGE") and array.nbytes >= 2**21:
+        assert array.ctypes.data % 2**21 == 0
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="a system without huge pages")
+@pytest.mark.parametrize("has_failed", [False, True])
+def test_huge_pages_are_asked_for_but_not_needed(monkeypatch, has_failed):
+    advised = []
+
+    class Mapping(mmap.mmap):
+        def madvise(self, advice):
+            advised.append(advice)
+            if has_failed:
+                raise OSError("no huge pages")
+
+    monkeypatch.setattr(mmap, "mmap", Mapping)
+    assert large_array(2**21, np.uint8).shape == (2**21,)
+    assert advised == [mmap.MADV_HUGEPAGE]

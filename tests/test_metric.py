@@ -9,7 +9,7 @@ import pytest
 from scipy import linalg, sparse
 
 import fastspml as fs
-from fastspml.metric import FactoredMetric, FullMetric, base, explanations, factored_metric
+from fastspml.metric import FactoredMetric, FullMetric, base, explanations, factored_metric, full_metric
 from fastspml.metric.projection import project_psd, projected
 from tests import naive
 from tests.conftest import make_network, matrix_of
@@ -285,8 +285,11 @@ def test_sums_of_factored_metrics_stay_factored():
     assert (one + PSD["full"]).form == (PSD["full"] + one).form == "full"
 
 
-def test_a_sum_that_does_not_fit_into_memory_is_refused(monkeypatch):
-    monkeypatch.setattr("fastspml.metric.full_metric.available_memory", lambda: 8.0 * D * D)
+def test_a_sum_may_fill_the_free_memory(monkeypatch):
+    """The sum, and what is added to it, take eight bytes a pair of features each."""
+    monkeypatch.setattr("fastspml.metric.full_metric.available_memory", lambda: 16.0 * D * D)
+    assert (PSD["factored"] + PSD["full"]).form == "full"
+    monkeypatch.setattr("fastspml.metric.full_metric.available_memory", lambda: 16.0 * D * D - 1)
     with pytest.raises(ValueError, match="the sum of a full and a factored metric over 6 features takes 0.0 GB"):
         PSD["factored"] + PSD["full"]
 
@@ -368,6 +371,20 @@ def test_similar_features():
             metric.similar_features(wrong)
     with pytest.raises(ValueError, match="k must be a positive integer"):
         metric.similar_features("car", k=0)
+
+
+def test_a_feature_that_is_unknown_has_three_close_matches():
+    words = ["care", "card", "cart", "carp", "tree"]
+    metric = fs.Metric.factored(np.zeros(5), np.zeros((5, 1)), vocabulary=words)
+    with pytest.raises(ValueError, match=r"has no feature 'carx'; close matches are car\w, car\w, car\w\.$"):
+        metric.similar_features("carx")
+
+
+def test_a_table_in_a_notebook_shows_ten_features():
+    table = fs.Metric.diagonal(np.arange(30.0))._repr_html_()
+    assert table.count("<tr>") == 1 + 10
+    assert "<td>29</td><td>29</td>" in table
+    assert "<td>19</td>" not in table
 
 
 def test_top_features_of_a_factored_metric_count_the_factors():
@@ -526,6 +543,35 @@ def test_the_tolerance_of_a_full_metric_grows_with_its_eigenvalues():
     matrix = np.diag([-1e-5, 1e7])
     assert fs.Metric.full(matrix).is_psd
     assert not fs.Metric.full(matrix / 1e7 * np.array([1e6, 1.0])).is_psd
+
+
+@pytest.mark.parametrize(
+    ("diagonal", "expected"),
+    [([-1e-10, 0.5], True), ([-2e-10, 0.5], False), ([-1.0], False), ([0.0], True), ([-1e-10, -1e-10], True)],
+)
+def test_eigenvalues_from_minus_1e_10_count_as_zero(diagonal, expected):
+    assert fs.Metric.full(np.diag(diagonal)).is_psd is expected
+
+
+@pytest.mark.parametrize(("rest", "is_psd"), [(0.25, True), (0.0, True), (-0.25, False)])
+def test_a_full_metric_may_have_no_rows(rest, is_psd):
+    metric = FullMetric(np.zeros((0, 0)), np.zeros(0, dtype=np.int64), 3, rest)
+    assert metric.is_psd is is_psd
+    assert metric.distance([1, 2, 3], [1, 0, 3]) == 4 * rest
+    assert metric.project().distance([1, 2, 3], [1, 0, 3]) == 4 * max(rest, 0.0)
+    moved = metric.project().transform([[0, 2, 0]])
+    assert (moved.multiply(moved) if sparse.issparse(moved) else moved**2).sum() == 4 * max(rest, 0.0)
+
+
+@pytest.mark.parametrize("block_rows", [1, 2, 5])
+@pytest.mark.parametrize("name", ["diagonal", "full", "full with a rest", "factored"])
+def test_rows_in_several_blocks_have_the_same_norms_and_products(monkeypatch, name, block_rows):
+    metric, rows = INDEFINITE[name], sparse.csr_array(np.vstack([X, Y]))
+    expected = metric.sqnorms(rows), metric.paired_products(rows, rows[::-1])
+    for module in (base, full_metric):
+        monkeypatch.setattr(module, "BLOCK_ROWS", block_rows)
+    np.testing.assert_allclose(metric.sqnorms(rows), expected[0], atol=1e-12)
+    np.testing.assert_allclose(metric.paired_products(rows, rows[::-1]), expected[1], atol=1e-12)
 
 
 def test_a_negative_rest_is_not_psd():

@@ -559,6 +559,12 @@ def test_the_smallest_task_bounds_the_number_of_folds():
         fold_networks(tasks)
 
 
+def test_folds_of_several_tasks_have_seed_0_unless_told_otherwise(networks):
+    expected, got = fold_networks(networks, 3, seed=0), fold_networks(networks, 3)
+    for mine, others in zip(got, expected, strict=True):
+        assert [split.test_nodes.tolist() for split in mine] == [split.test_nodes.tolist() for split in others]
+
+
 def test_tasks_without_names_share_no_nodes():
     tasks = [fs.Network(np.eye(8), name=name) for name in "abc"]
     hidden = {tuple(split.test_nodes.tolist()) for split in fs.split_networks(tasks, 0.5)}

@@ -19,6 +19,7 @@ from sklearn.datasets import load_iris
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 
@@ -112,12 +113,24 @@ def test_the_given_model_is_not_fitted_and_a_copy_is_equal():
         ([1, 2, 1], None, "X has 4 rows, but y has 3 labels"),
         ([0.5, 1.25, 2.5, 3.75], None, "Unknown label type"),
         ([1, 1, 1, 1], None, "no triplet can be drawn"),
+        (None, None, "requires y to be passed"),
         ([1, 1, 2, 2], fs.MTSPML(), "model must be an SPML, got MTSPML"),
     ],
 )
 def test_what_cannot_be_learned_from_is_refused(y, model, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         fs.sklearn.MetricTransformer(model).fit(np.eye(4), y)
+
+
+def test_two_rows_are_enough_to_look_for_triplets():
+    with pytest.raises(ValueError, match="no triplet can be drawn"):
+        make_transformer().fit(np.eye(2), [0, 1])
+
+
+def test_scikit_learn_is_told_that_rows_may_be_sparse_and_y_is_needed():
+    tags = get_tags(make_transformer())
+    assert tags.input_tags.sparse is True
+    assert tags.target_tags.required is True
 
 
 def test_fastspml_does_not_import_scikit_learn():

@@ -98,7 +98,7 @@ class FactoredMetric(Metric):
 
     def sqnorm_from(self, prior: float) -> float:
         """Return ||M - prior I||_F^2, from the (rank, rank) matrix factors'factors instead of M."""
-        weights, factors = self.weights - prior, self.factors.astype(np.float64, copy=False)
+        weights, factors = self.weights - prior, np.asarray(self.factors, dtype=np.float64)
         return float(np.sum(weights**2) + 2.0 * weights @ self._sqlengths + np.sum((factors.T @ factors) ** 2))
 
     def project(self) -> FactoredMetric:
@@ -179,7 +179,7 @@ class FactoredMetric(Metric):
 
     def add_to(self, matrix: np.ndarray) -> None:
         """Add M to a dense matrix, shape (n_features, n_features), in place."""
-        factors = self.factors.astype(np.float64, copy=False)
+        factors = np.asarray(self.factors, dtype=np.float64)
         matrix += factors @ factors.T
         matrix[np.diag_indices_from(matrix)] += self.weights
 
@@ -194,7 +194,7 @@ def _checked_factors(factors: Any, n_features: int) -> np.ndarray:
             f"factors must have a row for each of the {n_features} weights, shape ({n_features}, rank); "
             f"got shape {factors.shape}."
         )
-    factors = factors.astype(np.float32 if factors.dtype == np.float32 else np.float64, copy=False)
+    factors = np.asarray(factors, dtype=np.float32 if factors.dtype == np.float32 else np.float64)
     if not np.isfinite(factors).all():
         raise ValueError("factors of a metric must be finite.")
     return freeze(factors)
