@@ -9,6 +9,7 @@ import fastspml as fs
 from fastspml.ranking.calibration import calibration_error, reliability_curve
 from fastspml.ranking.scores import NodeScores
 from fastspml.training import calibrating
+from tests.conftest import make_network
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +90,49 @@ def test_as_many_links_are_expected_of_hidden_nodes_as_they_have():
     assert 0.8 < expected / found < 1.2
 
 
-def test_the_scores_of_a_small_network_are_located_by_one_node():
-    network = fs.Network(np.eye(4), np.eye(4)[[1, 0, 3, 2]])
+@pytest.mark.parametrize(("n_nodes", "n_located"), [(4, 1), (10, 1), (20, 2)])
+def test_scores_are_located_by_those_of_a_tenth_of_the_nodes(n_nodes, n_located):
+    network = fs.Network(np.diag(np.arange(1.0, n_nodes + 1)), np.eye(n_nodes, k=1))
     model = fs.SPML(metric="diagonal", score="distance", n_iters=5, weighting=None).fit(network)
-    (node,) = np.random.default_rng([0, 0, 1]).permutation(4)[:1]
-    others = np.flatnonzero(network.adjacency.toarray()[node] == 0)
-    distances = [model.metric_.distance(network.features[[node]], network.features[[j]]) for j in others if j != node]
+    nodes = np.random.default_rng([0, 0, 1]).permutation(n_nodes)[:n_located]
+    linked = network.adjacency.toarray() != 0
+    scores = [
+        -model.metric_.distance(network.features[[i]], network.features[[j]])
+        for i in nodes
+        for j in range(n_nodes)
+        if j != i and not linked[i, j]
+    ]
     got = calibrating._location_and_scale(model, 0, network, seed=0)
-    assert got == (pytest.approx(-np.mean(distances)), pytest.approx(np.std(distances) or 1.0))
+    assert got == (pytest.approx(np.mean(scores)), pytest.approx(np.std(scores)))
+
+
+@pytest.mark.parametrize(
+    ("features", "links"),
+    [(np.diag([1.0, 2.0, 4.0]), 1 - np.eye(3)), (np.ones((3, 3)), np.zeros((3, 3)))],
+    ids=["all linked", "all alike"],
+)
+def test_without_different_scores_of_non_links_scores_stay_as_they_are(features, links):
+    model = fs.SPML(metric="diagonal", score="distance", n_iters=5, weighting=None)
+    model.fit(fs.Network(np.eye(3), np.eye(3, k=1)))
+    assert calibrating._location_and_scale(model, 0, fs.Network(features, links), seed=0) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("most", [200, 4])
+def test_pairs_are_all_links_of_held_out_nodes_and_non_links_that_represent_the_others(monkeypatch, most):
+    monkeypatch.setattr(calibrating, "NON_LINKS_PER_NODE", most)
+    split = make_network(n_nodes=40).split(test_size=6)
+    network, model = split.network, fs.SPML.paper(n_iters=5, prior="identity").fit(split.train)
+    scores, labels, nodes, weights = calibrating._held_out_pairs(model, 0, split, seed=0)
+    assert sorted(set(nodes.tolist())) == split.test_nodes.tolist()
+    for node in split.test_nodes:
+        linked = network.adjacency[[node]].toarray()[0] != 0
+        n_links, n_others = linked.sum(), 39 - linked.sum()
+        n_sampled = min(n_others, most)
+        assert labels[nodes == node].tolist() == [True] * n_links + [False] * n_sampled
+        assert weights[nodes == node].tolist() == [1.0] * n_links + [n_others / n_sampled] * n_sampled
+        others = [j for j in range(40) if j != node and not linked[j]]
+        expected = [-model.metric_.distance(network.features[[node]], network.features[[j]]) for j in others]
+        got = scores[(nodes == node) & ~labels]
+        if most == 200:
+            assert np.sort(got) == pytest.approx(np.sort(expected), abs=1e-6)
+        assert np.abs(got[:, None] - expected).min(axis=1) == pytest.approx(0.0, abs=1e-6)

@@ -35,7 +35,7 @@ import numpy as np
 from fastspml.kernels.arguments import ITERATION, Sums
 from fastspml.kernels.merging import harmonic_after, merge_shard
 from fastspml.training.chunks import Workspace, run_next_chunk
-from fastspml.training.problem import Problem, check_finite, project
+from fastspml.training.problem import Problem, project
 from fastspml.training.state import Round, State, copy_sums, n_summed
 
 WARM_UP = 16  # iterations of one stream for every shard, at least
@@ -131,7 +131,6 @@ def _shards_left(state: State, round: Round, until: int) -> list[Shard]:
 
 def _merge(problem: Problem, state: State, round: Round, shard: State) -> None:
     """Merge a shard into the state; if it was cut off, keep its sums apart until it is complete."""
-    check_finite(problem, shard.sums.counters)
     last = shard.iteration
     state.counts_until(last)[:] = shard.counts
     if (last - round.start) % round.size:
