@@ -76,7 +76,7 @@ def test_help_of_every_command(capsys):
     assert run(capsys, "--version")[1].strip() == f"fastspml {fs.__version__}"
 
 
-@pytest.mark.parametrize("arguments", [[], ["fly"], ["info"], ["predict", "x", "-k", "many"]])
+@pytest.mark.parametrize("arguments", [[], ["fly"], ["info"], ["import"], ["predict", "x", "-k", "many"]])
 def test_wrong_usage_is_2(capsys, arguments):
     code, out, err = run(capsys, *arguments)
     assert code == 2

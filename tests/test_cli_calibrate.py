@@ -75,13 +75,31 @@ def test_the_command_shows_errors_and_deciles(trained, calibrated, capsys, tmp_p
     code, out, err = run(capsys, "calibrate", trained / "run", "--folds", 2, "-o", tmp_path / "model.h5")
     assert code == 0
     assert "fitting 2 times" in err
-    for text in ("ECE", "hidden", "red: hidden nodes by their expected number of links", "expected links", "isotonic"):
-        assert text in out or text == "isotonic"
+    assert f"probabilities are stored in {tmp_path / 'model.h5'}" in err
+    for result in hidden_calibration(fs.load_model(tmp_path / "model.h5"), fs.read_networks(trained / "nets.h5")):
+        calibration = result.calibration
+        errors = [f"{e:.4f}" for e in (calibration.ece, calibration.link_ece, result.ece, result.link_ece)]
+        row = [cell for line in out.splitlines() if line.startswith(f"{result.task} ") for cell in line.split()[1:]]
+        assert row == [calibration.kind, *errors, f"{calibration.n_links_error:.1f}"]
+        part = out.partition(f"\n{result.task}: hidden nodes by their expected number of links\n")[2].splitlines()
+        assert part[0].split() == ["group", "expected", "links", "found", "links", "nodes"]
+        expected = [
+            [str(group), f"{expected:.3f}", f"{found:.3f}", str(int(size))]
+            for group, (expected, found, size) in enumerate(result.deciles.tolist(), 1)
+        ]
+        assert [line.split() for line in part[1:11]] == expected
     assert max(map(len, out.splitlines())) <= 80
     assert fs.load_model(tmp_path / "model.h5").calibrations_
     assert not hasattr(fs.load_model(trained / "run" / "model.h5"), "calibrations_")
     code, _, err = run(capsys, "calibrate", trained / "run", "-o", tmp_path / "model.h5")
     assert (code, "exists; name another file" in err) == (1, True)
+
+
+def test_the_model_of_a_run_is_replaced_where_no_other_file_is_named(trained, tmp_path, capsys):
+    shutil.copytree(trained / "run", tmp_path / "run")
+    code, _, err = run(capsys, "calibrate", tmp_path / "run", "--folds", 2)
+    assert code == 0
+    assert f"probabilities are stored in {tmp_path / 'run' / 'model.h5'}" in err
 
 
 def test_json_has_the_curves(trained, capsys, tmp_path):

@@ -44,13 +44,6 @@ def test_the_help_of_a_command_begins_with_the_text_of_its_module(capsys):
     assert " ".join(convert.__doc__.split()) in " ".join(words)
 
 
-@pytest.mark.parametrize("arguments", [[], ["import"]])
-def test_a_command_or_a_format_that_is_missing_is_wrong_usage(capsys, arguments):
-    code, out, err = run(capsys, *arguments)
-    assert (code, out) == (USAGE, "")
-    assert "required" in err
-
-
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [

@@ -72,8 +72,20 @@ def test_a_selection_calls_progress_after_each_fit_and_leaves_a_run_without_chec
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
+@pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
+def test_progress_counts_fits_and_ends(file, tmp_path, monkeypatch):
+    shown, ended = [], []
+    fake = (lambda *call: shown.append(call)), (lambda: ended.append(True))
+    monkeypatch.setattr("fastspml.cli.select.report_progress", lambda: fake)
+    grid = ["--grid", "reg=[0.1,0.01]", "--grid", "n-iters=[20]", "--folds", "2", "--known-links", "never"]
+    assert main(["select", "--networks", str(file), "--model", "SPML", *grid, "-o", str(tmp_path / "run")]) == 0
+    what, n_done, n_fits = shown[-1]
+    assert (what, n_done) == ("fits", n_fits)
+    assert ended == [True]
+
+
 def test_the_table(file, tmp_path, capsys):
-    code, out, _ = run(
+    code, out, err = run(
         capsys, "--networks", file, "--model", "SPML", *GRID, "--folds", "2", "--top", "3", "-o", tmp_path / "run"
     )
     header, *rows = out.split("\n\n")[0].splitlines()
@@ -81,6 +93,7 @@ def test_the_table(file, tmp_path, capsys):
     assert header.split() == ["reg", "margin", "n_iters", DEFAULT, "standard", "error", "AUC", "hits@10", "MRR"]
     assert len(rows) == 3
     assert "model.h5: trained on all nodes that are not hidden, with reg = " in " ".join(out.split())
+    assert "interrupted" not in err
 
 
 @pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
