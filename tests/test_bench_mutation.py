@@ -12,7 +12,7 @@ import pytest
 import fastspml
 from bench.mutation import __main__ as mutation
 from bench.mutation import results
-from bench.mutation.covering import CoveringTest, covering
+from bench.mutation.covering import CoveringTest, affordable, covering
 from bench.mutation.module_tests import TESTS
 from bench.mutation.mutants import mutants, runs_on_import
 
@@ -86,6 +86,16 @@ def test_lines_that_run_on_import_may_matter_to_any_test():
     tests = [covering_test("x.py::importing", lines=[1]), covering_test("x.py::using"), covering_test("y.py::other")]
     assert names(covering(tests, "a.py", 1, 1, on_import=True)) == [["x.py::importing"], ["x.py::using", "y.py::other"]]
     assert names(covering(tests, "a.py", 1, 1)) == [["x.py::importing"], []]
+
+
+def test_the_fastest_tests_run_until_the_budget_is_spent():
+    slow, fast, never = (
+        covering_test(f"x.py::{name}", s) for name, s in (("slow", 6.0), ("fast", 3.0), ("never", 9.0))
+    )
+    starting, last = covering_test("y.py::starting", 0.5, starts=True), covering_test("y.py::last", 0.6)
+    assert names(affordable([slow, fast, never], [])) == [["x.py::fast", "x.py::slow"], []]
+    assert names(affordable([slow, fast], [starting, last])) == [["x.py::fast", "x.py::slow"], ["y.py::last"]]
+    assert names(affordable([], [covering_test("x.py::only", 99.0)])) == [[], ["x.py::only"]]
 
 
 @pytest.mark.parametrize(("line", "expected"), [(1, True), (3, True), (4, True), (5, False), (6, False), (7, True)])

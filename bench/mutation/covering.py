@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+BUDGET_S, PROCESS_S = 15.0, 5.0  # of CPU time for the tests of a mutant; what a test that starts processes counts more
 STARTERS = ("_execute_child", "spawnv_passfds", "_launch")  # of subprocess and multiprocessing
 
 
@@ -177,3 +178,23 @@ def covering(
     files = {test.file for test in tests if all_may or runs(test.fixture_lines) or test.fixture_starts_processes}
     others = [test for test in tests if test.file in files or test.starts_processes]
     return certain, [test for test in others if test not in certain]
+
+
+def affordable(
+    certain: list[CoveringTest], others: list[CoveringTest]
+) -> tuple[list[CoveringTest], list[CoveringTest]]:
+    """Return the fastest of both groups of tests: those that run a line for sure first, until the budget is spent."""
+    left_s = BUDGET_S
+    chosen: list[list[CoveringTest]] = []
+    for group in (certain, others):
+        chosen.append([])
+        for test in sorted(group, key=_cost_s):
+            left_s -= _cost_s(test)
+            if left_s < 0.0 and any(chosen):
+                break
+            chosen[-1].append(test)
+    return chosen[0], chosen[1]
+
+
+def _cost_s(test: CoveringTest) -> float:
+    return test.seconds + PROCESS_S * test.starts_processes

@@ -20,7 +20,16 @@ from typing import Any
 import pytest
 from _pytest.main import pytest_runtestloop
 
-from bench.mutation.covering import CoveringTest, LineRecorder, NewTests, Record, Selection, covering, digest_of
+from bench.mutation.covering import (
+    CoveringTest,
+    LineRecorder,
+    NewTests,
+    Record,
+    Selection,
+    affordable,
+    covering,
+    digest_of,
+)
 from bench.mutation.mutants import Mutant, runs_on_import
 
 ROOT = Path(__file__).parent.parent.parent
@@ -157,9 +166,10 @@ def outcomes_of(copy: Path, module: str, found: Sequence[Mutant], tests: Sequenc
     """Return for each mutant "failed" or "time" if a test kills it: those that run its lines, then others that may."""
     path = copy / "fastspml" / module
     original, known = path.read_text(), recorded(copy, tests, module)
-    groups = [covering(known, module, m.line, m.last_line, runs_on_import(original, m.line)) for m in found]
-    runs_late = [not runs_on_import(original, m.line) and bool(g[0]) for m, g in zip(found, groups, strict=True)]
-    late = [place for place, is_late in enumerate(runs_late) if is_late]
+    on_import = [runs_on_import(original, mutant.line) for mutant in found]
+    places = [(mutant.line, mutant.last_line, flag) for mutant, flag in zip(found, on_import, strict=True)]
+    groups = [affordable(*covering(known, module, *place)) for place in places]
+    late = [place for place, (certain, _) in enumerate(groups) if certain and not on_import[place]]
     outcomes = dict(zip(late, _in_forks(copy, path, [(found[p], groups[p]) for p in late], tests), strict=True))
     for place, (mutant, (certain, others)) in enumerate(zip(found, groups, strict=True)):
         if outcomes.get(place, "import") == "import":
