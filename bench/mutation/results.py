@@ -85,8 +85,9 @@ def page(results: dict[str, dict[str, Any]]) -> str:
 
 Made by `python -m bench.mutation`: mutants of each module outside the kernels, each a small change of one operator,
 constant, condition, result or statement. The tests of its module run on each: those that run the changed lines, the
-fastest first, until {BUDGET_S:g} s of CPU time are spent. A mutant is killed if a test fails or takes far longer than usual. {tested:,} of {n_mutants:,} mutants were tested and {killed:,} were killed, {score:.3f}.
-Of the {tested - killed:,} survivors, {explained:,} have a reason below why no test can or should notice them.
+fastest first, until {BUDGET_S:g} s of CPU time are spent. A mutant is killed if a test fails or takes far longer than
+usual. {tested:,} of {n_mutants:,} mutants were tested and {killed:,} were killed, {score:.3f}. Of the
+{tested - killed:,} survivors, {explained:,} have a reason below why no test can or should notice them.
 {len(results)} of {len(TESTS)} modules have been measured.
 
 {markdown(["module", "commit", "mutants", "tested", "killed", "explained", "score"], rows)}
