@@ -797,6 +797,13 @@ EQUAL = [(1, 1.0), (1, 1.0)]
             (8, [(1, 1.0), (1, 30.0)]),
             [("0", 2), ("0", 1)],
         ),  # before the second worker had run one, the first has run all
+        ((2, [(1, 2.0)]), [("0", 1), ("0", 1)]),
+        ((1, [(3, 3.0)]), [("0", 1)]),
+        # The second one has run the first shard after 1 s, and could have run both when the first one has run one.
+        ((2, [(2, 2.0), (1, None)]), [("1", 1), ("0", 1)]),
+        # A speed that is not known is one iteration a second: to wait for the fast worker takes no longer.
+        ((2, [(1, 0.5), (3, None)]), [("0", 1)]),
+        ((2, [(1, None), (3, 2.0)]), [("0", 1)]),
         ((8, []), []),
         ((0, EQUAL), []),
     ],
