@@ -14,6 +14,7 @@ import pytest
 import fastspml as fs
 from fastspml.kernels.arguments import BAD_ITERATION, N_COUNTERS
 from fastspml.kernels.rows import SplitRows
+from fastspml.sparse import mapped
 from fastspml.training import chunks, estimator, layout, packed, shards, stages
 from fastspml.training import state as states
 from fastspml.training.problem import check_finite, kernel_settings, project
@@ -893,6 +894,35 @@ def test_a_feature_and_its_value_are_beside_each_other_unless_they_are_large(mon
     rows = layout.stack([network], pooled=True).rows
     assert isinstance(rows.nonzeros, SplitRows) is is_split
     assert rows.values.tolist() == network.features.data.tolist()
+
+
+@pytest.mark.parametrize("n_networks", [1, 3])
+@pytest.mark.parametrize("piece", [5, 10**6])
+def test_mapped_networks_are_stacked_as_those_in_memory(networks, tmp_path, monkeypatch, n_networks, piece):
+    """In pieces of some numbers."""
+    monkeypatch.setattr(layout, "PIECE", piece)
+    monkeypatch.setattr(mapped, "PIECE", piece)
+    networks = networks[:n_networks]
+    fs.write_networks(tmp_path / "nets.h5", networks)
+    got, expected = (
+        layout.stack(given, pooled=False) for given in (fs.read_networks(tmp_path / "nets.h5", mapped=True), networks)
+    )
+    assert isinstance(got.rows.nonzeros, SplitRows)
+    for one, other in (
+        (got.rows.indptr, expected.rows.indptr),
+        (got.rows.features, expected.rows.features),
+        (got.rows.values, expected.rows.values),
+        *zip(got.links, expected.links, strict=True),
+        *zip(got.tasks, expected.tasks, strict=True),
+    ):
+        assert np.array_equal(one, other)
+        assert one.dtype == other.dtype
+
+
+def test_a_full_metric_of_mapped_networks_is_refused(network, tmp_path):
+    fs.write_networks(tmp_path / "nets.h5", [network])
+    with pytest.raises(ValueError, match="a full metric needs the features in memory"):
+        fs.SPML(metric="full").fit(fs.read_networks(tmp_path / "nets.h5", mapped=True))
 
 
 def test_small_networks_are_copied(network):
