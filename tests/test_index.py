@@ -164,7 +164,7 @@ def test_nodes_with_nothing_in_common_tie_at_zero_similarity():
 def test_connect(network):
     features, _ = dense(network)
     for metric in metrics(network.n_features):
-        for k in (1, 3):
+        for k in (1, 3, 13):
             got = fs.connect(metric, network, k)
             expected = naive.connect(matrix_of(metric), features, k, metric.score).astype(bool)
             assert np.array_equal(got.toarray(), expected)
@@ -300,6 +300,19 @@ def test_a_node_at_the_radius_is_within_it():
     assert index.query([0.0], 3, radius=4.0)[0].tolist() == [[0, 1, -1]]
     similar = fs.LinkIndex(fs.Metric.identity(1, score="similarity"), fs.Network([[1.0], [2.0], [3.0]]))
     assert similar.query([1.0], 3, radius=4.0)[0].tolist() == [[2, 1, -1]]
+
+
+def test_a_smallest_similarity_may_be_negative_but_must_be_a_number():
+    index = fs.LinkIndex(fs.Metric.identity(1, score="similarity"), fs.Network([[1.0], [-2.0], [-3.0]]))
+    assert index.query([1.0], 3, radius=-4)[0].tolist() == [[0, 1, -1]]
+    for radius in (np.nan, np.inf, "near"):
+        with pytest.raises(ValueError, match="radius must be a finite number"):
+            index.query([1.0], 3, radius=radius)
+
+
+def test_an_index_says_how_many_nodes_it_has():
+    index = fs.LinkIndex(fs.Metric.identity(1), fs.Network(np.ones((1200, 1))))
+    assert repr(index) == f"LinkIndex(1,200 nodes, {index.metric!r})"
 
 
 def test_filters_do_not_slow_bounds_down_to_a_wrong_result():

@@ -190,6 +190,7 @@ def test_round_scores():
 def test_scores_are_rounded_to_a_share_of_the_median_size():
     step = tie_shift(np.array([0.0, 0.0, 0.0, 5.0, 6.0, 1e30])) / (1.5 * 2.0**52)
     assert step == 4.0 * 2.0**-40
+    assert tie_shift(np.array([0.25, 0.5, 0.5])) == 1.5 * 2.0**52 * 0.5 * 2.0**-40
     for sizes in ([], [0.0], [np.inf], [np.nan]):
         assert tie_shift(np.array(sizes)) == 0.0
 

@@ -192,7 +192,7 @@ class NodeScores:
                 found.values[of_block] = self._values(queries[block], places, exact)
 
         def search_sparse(part: slice) -> None:
-            rows = queries if part == slice(0, n_queries) else rows_between(queries, part.start, part.stop)
+            rows = rows_between(queries, part.start, part.stop)
             part_found = Nearest(*(array[part] for array in found))
             search.search_nodes(
                 as_kernel_csr(rows), embed(self.metric, rows), index, hidden_from(hidden, part), part_found
@@ -201,7 +201,7 @@ class NodeScores:
         if self.metric.form == "full" or self.uses_links:
             on_threads(search_all, n_queries, n_threads)
         else:
-            index = self.searched if shift == self.searched.shift else self.searched._replace(shift=shift)
+            index = self.searched._replace(shift=shift)
             on_threads(search_sparse, n_queries, n_threads)
         if nodes.min(initial=0) < 0:
             is_missing = nodes < 0
