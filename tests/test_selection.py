@@ -212,15 +212,15 @@ def test_fits_on_a_cluster_are_those_on_threads(tasks):
 
 
 def test_leaving_a_selection_cancels_what_a_cluster_has_not_begun(tasks):
-    is_over = threading.Event()
+    has_begun, is_over = threading.Event(), threading.Event()
 
     def fit(estimator, setting, fold, scoring, is_stopped):
+        has_begun.set()
         return is_over.wait(60)
 
     with on_cluster(Cluster(), fs.SPML(), Folds(tasks, 2, 0, []), as_scoring("auc")) as start:
         futures = [start({"n_iters": (5,)}, 0, fit) for _ in range(3)]
-        while not futures[0].running():
-            time.sleep(0.001)
+        assert has_begun.wait(60)
     is_over.set()
     assert [future.cancelled() for future in futures] == [False, True, True]
 
