@@ -232,12 +232,12 @@ def test_one_shard_cannot_be_run_on_a_cluster(tasks):
 def test_workers_drop_a_fit_that_is_over(tasks):
     client = Client({HERE: 1, OTHER: 1})
     made_, *_ = begun(made(), tasks, client)
-    handle = made_.shared.handle
+    shared, handle = made_.shared, made_.shared.handle
     assert shared_memory.shared_stack(handle) is not None
     futures = [member.future for member in made_.members.values()]
     made_.leave()
     assert client.cancelled == futures
-    assert shared_memory.shared_stack(handle) is None
+    assert shared_memory.shared_stack(handle) is None, shared  # which is still there
     assert not made_.members
     made_.leave()  # a second time
 
@@ -486,6 +486,16 @@ def test_the_first_round_is_measured_in_this_process(tasks, monkeypatch):
     assert not client.calls
 
 
+def test_a_round_that_does_not_pay_is_run_here(tasks, monkeypatch):
+    monkeypatch.setattr(driver, "EXCHANGE_S", 1e6)
+    client = Client({OTHER: 8})
+    made_, *rest = begun(made(), tasks, client)
+    with pytest.warns(UserWarning, match="have nothing to do: the fit takes about"):
+        assert_same_shards(collected(made_.run_shards(*rest)), made_, *rest)
+    assert_same_shards(collected(made_.run_shards(*rest)), made_, *rest)  # that is not said again
+    assert not client.calls
+
+
 @pytest.mark.parametrize(("pays", "n_said"), [(False, 1), (True, 0)])
 def test_that_workers_have_nothing_to_do_is_said_once(tasks, monkeypatch, recwarn, pays, n_said):
     client = Client({OTHER: 1})
@@ -656,11 +666,14 @@ def test_the_shards_that_nobody_has_are_run_here_and_the_others_are_not_run_agai
     assert {shard.start for shard in here} == of_first != {shard.start for shard in rest[2]}
 
 
-def test_progress_is_not_called_more_often_than_a_heartbeat(tasks, every_round, monkeypatch):
+@pytest.mark.parametrize(("heartbeat_s", "is_called"), [(0.25, False), (0.0, True)])
+def test_progress_is_called_after_a_heartbeat(tasks, every_round, monkeypatch, heartbeat_s, is_called):
+    """Here no time passes."""
     client = Client({"a": 1})
     made_, *rest = begun(made(), tasks, client)
+    monkeypatch.setattr(driver, "HEARTBEAT_S", heartbeat_s)
     monkeypatch.setattr(driver, "time", SimpleNamespace(monotonic=lambda: 1000.0))
-    assert None not in collected(made_.run_shards(*rest))
+    assert (None in collected(made_.run_shards(*rest))) is is_called
 
 
 def test_a_worker_without_a_call_in_a_round_approaches_the_usual_speed(tasks, every_round):

@@ -160,7 +160,6 @@ class Driver:
                 yield from self.run_here(state, round, here)
                 for _ in here:
                     unmerged.popleft()
-                    dealer.left.popleft()
             elif (answered := dealer.answer()) is not None:
                 call, answer = answered
                 if isinstance(answer, (OSError, CancelledError)):
