@@ -186,6 +186,18 @@ def test_weights_stand_for_pairs_that_were_left_out():
         assert sampled.n_links_slope == pytest.approx(whole.n_links_slope, rel=0.05)
 
 
+def test_a_weight_is_a_number_of_equal_pairs():
+    scores, labels, nodes = pairs(sigmoid, n_nodes=20)
+    weights = np.random.default_rng(2).integers(1, 4, len(scores))
+    repeated = (np.repeat(array, weights) for array in (scores, labels, nodes))
+    got, expected = (
+        fs.Calibration.fit(*arguments, kind="isotonic") for arguments in ((scores, labels, nodes, weights), repeated)
+    )
+    assert got.log_losses["isotonic"] == pytest.approx(expected.log_losses["isotonic"])
+    for name in ("thresholds", "levels", "curve", "ece", "link_ece", "n_links_slope", "n_links_error"):
+        np.testing.assert_allclose(getattr(got, name), getattr(expected, name))
+
+
 def test_many_scores_are_grouped(monkeypatch):
     expected = fs.Calibration.fit(*pairs(sigmoid), kind="isotonic")
     monkeypatch.setattr("fastspml.ranking.calibration.MOST_THRESHOLDS", 500)
@@ -202,8 +214,10 @@ def test_reliability_curve():
     np.testing.assert_allclose(curve, [[0.175, 0.25, 4], [0.85, 1.0, 2]])
     assert calibration_error(curve) == pytest.approx((4 * 0.075 + 2 * 0.15) / 6)
     assert calibration_error(curve, by_links=True) == pytest.approx((0.7 * 0.075 + 1.7 * 0.15) / 2.4)
-    weighted = reliability_curve(np.repeat(probabilities, 2), np.repeat(labels, 2), n_groups=2)
-    np.testing.assert_allclose(reliability_curve(probabilities, labels, 2 * np.ones(6), n_groups=2), weighted)
+    weights = np.array([1, 3, 2, 1, 5, 4])
+    for n_groups in (2, 3):
+        expected = reliability_curve(np.repeat(probabilities, weights), np.repeat(labels, weights), n_groups=n_groups)
+        np.testing.assert_allclose(reliability_curve(probabilities, labels, weights, n_groups), expected)
     assert reliability_curve([], []).shape == (0, 3)
     assert calibration_error(reliability_curve([], [])) == 0.0
     assert reliability_curve([0.25], [True]).tolist() == [[0.25, 1.0, 1.0]]
@@ -302,6 +316,7 @@ def test_arrays_that_do_not_fit_together_are_refused(change):
         (([1.0, 2.0], [0, 1], [0, 1], [1.0]), "weights must be positive numbers, one per pair"),
         (([1.0, 2.0], [0, 1], [0, 1], [1.0, np.inf]), "weights must be positive numbers, one per pair"),
         (([1.0, 2.0], [0, 1], [0, 1], None, "cubic"), "kind must be 'isotonic' or 'logistic', got 'cubic'"),
+        (([1.0, 2.0], [0, 1], [0, 1], None, None, 0), "n_folds must be a positive integer, got 0"),
         (([1.0, 2.0], [0, 1], [0, 1]), "2 nodes cannot be divided into 5 folds; pass more nodes"),
     ],
 )

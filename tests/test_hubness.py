@@ -82,6 +82,24 @@ def test_a_single_candidate_can_be_covered():
     assert (got.coverage, got.counts.tolist()) == (1.0, [0, 1])
 
 
+@pytest.mark.parametrize(
+    ("act", "sentence"),
+    [
+        (lambda net: fs.list_quality(3, net, [0]), "list_quality needs a Metric or a fitted model, got int"),
+        (lambda net: fs.list_quality(Table, net, [0]), "list_quality needs a Metric or a fitted model, got type"),
+        (lambda net: fs.list_quality(fs.Metric.identity(9), 3, [0]), "list_quality needs a Network, got int"),
+    ],
+)
+def test_other_types_cost_a_sentence(network, act, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        act(network)
+
+
+def test_lists_have_a_length(network):
+    with pytest.raises(ValueError, match="k must be a positive integer, got 0"):
+        fs.list_quality(fs.Metric.identity(9), network, [0], k=0)
+
+
 def test_lists_of_a_model_are_those_of_the_metric_of_the_task(networks):
     model = fs.MTSPML.paper(n_iters=30).fit(networks[:2])
     got, expected = (fs.list_quality(given, networks[1], range(5), k=3) for given in (model, model.metric(1)))

@@ -235,6 +235,22 @@ def test_mistakes_cost_a_sentence(network, act, error, sentence):
         act(network)
 
 
+@pytest.mark.parametrize(
+    ("act", "sentence"),
+    [
+        (lambda net: fs.LinkIndex(np.ones(9), net), "LinkIndex needs a Metric or a fitted model, got numpy.ndarray."),
+        (lambda net: fs.LinkIndex(fs.Metric, net), "LinkIndex needs a Metric or a fitted model, got abc.ABCMeta"),
+        (lambda net: fs.LinkIndex(fs.Metric.identity(9), np.ones((3, 9))), "LinkIndex needs a Network, got numpy.ndarray."),
+        (lambda net: fs.LinkIndex(net, fs.Metric.identity(9)), "LinkIndex needs a Network, got fastspml.metric"),
+        (lambda net: fs.connect("metric", net, 3), "connect needs a Metric or a fitted model, got str."),
+        (lambda net: fs.connect(fs.Metric.identity(9), None, 3), "connect needs a Network, got NoneType."),
+    ],
+)  # fmt: skip
+def test_other_types_cost_a_sentence(network, act, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        act(network)
+
+
 # ---- filters ----
 
 

@@ -386,6 +386,18 @@ def test_a_missing_package_is_named(method, package, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("act", "sentence"),
+    [
+        (lambda net: fs.predict_links(None, net, [0]), "predict_links needs a Metric or a fitted model, got NoneType."),
+        (lambda net: fs.predict_links(fs.Metric.identity(9), {}, [0]), "predict_links needs a Network, got dict."),
+    ],
+)
+def test_other_types_cost_a_sentence(network, act, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        act(network)
+
+
+@pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         ({"index": 3}, "index must be a LinkIndex or None, got int"),

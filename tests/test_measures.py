@@ -392,17 +392,6 @@ def test_names_of_no_node_are_refused(trained):
         (lambda net: fs.link_auc(fs.SPML, net, [0]), "scorer must be a Metric, a fitted model or have a method scores; got "),
         (lambda net: fs.link_auc(fs.Metric.identity(9), net.features, [0]), "link_auc needs a Network, got fastspml"),
         (lambda net: fs.link_quality(fs.Metric.identity(9), [net], [0]), "link_quality needs a Network, got list"),
-        (lambda net: fs.list_quality(3, net, [0]), "list_quality needs a Metric or a fitted model, got int"),
-        (lambda net: fs.list_quality(Table, net, [0]), "list_quality needs a Metric or a fitted model, got type"),
-        (lambda net: fs.list_quality(fs.Metric.identity(9), 3, [0]), "list_quality needs a Network, got int"),
-        (lambda net: fs.LinkIndex(np.ones(9), net), "LinkIndex needs a Metric or a fitted model, got numpy.ndarray."),
-        (lambda net: fs.LinkIndex(fs.Metric, net), "LinkIndex needs a Metric or a fitted model, got abc.ABCMeta"),
-        (lambda net: fs.LinkIndex(fs.Metric.identity(9), np.ones((3, 9))), "LinkIndex needs a Network, got numpy.ndarray."),
-        (lambda net: fs.LinkIndex(net, fs.Metric.identity(9)), "LinkIndex needs a Network, got fastspml.metric"),
-        (lambda net: fs.connect("metric", net, 3), "connect needs a Metric or a fitted model, got str."),
-        (lambda net: fs.connect(fs.Metric.identity(9), None, 3), "connect needs a Network, got NoneType."),
-        (lambda net: fs.predict_links(None, net, [0]), "predict_links needs a Metric or a fitted model, got NoneType."),
-        (lambda net: fs.predict_links(fs.Metric.identity(9), {}, [0]), "predict_links needs a Network, got dict."),
     ],
 )  # fmt: skip
 def test_other_types_cost_a_sentence(network, act, sentence):

@@ -30,7 +30,7 @@ MOST_QUERIES = 64  # per scan; a row is in the cache after the first, so more do
 
 
 def link_quality(
-    metric: Metric, network: Network, nodes: np.ndarray, is_candidate: np.ndarray, k: int, n_threads: int = 1
+    metric: Metric, network: Network, nodes: np.ndarray, is_candidate: np.ndarray, k: int, n_threads: int
 ) -> np.ndarray:
     """Return the MEASURES of each node's ranking, shape (len(nodes), 6)."""
     rows = metric.rows(network)
