@@ -66,13 +66,14 @@ def _use(kind: Any, form: str, networks: list[Any]) -> None:
     from fastspml.ranking.measures import link_quality
     from fastspml.ranking.model_metrics import metric_of
 
+    network = networks[0]
     for shards, score in ((1, "distance"), (2, "similarity")):
         # The rows of a single network are used where they are, those of several are copied: kernels differ.
-        for tasks in (networks[:1], networks):
+        for tasks in ([network], networks):
             model = kind(metric=form, n_iters=200, shards=shards, score=score, average=True).fit(tasks)
         model.objective(networks)
         model.objective(networks, n_triplets=10)
-        metric = metric_of(model, 0)
-        link_quality(metric, networks[0], [0, 1])
-        LinkIndex(metric, networks[0]).query(networks[0].features[[0, 1]], k=2)
-        connect(metric, networks[0], k=2)
+        metric = metric_of(model)
+        link_quality(metric, network, list(range(network.n_nodes)))
+        LinkIndex(metric, network).query(network.features)
+        connect(metric, network, k=2)
