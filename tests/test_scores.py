@@ -160,6 +160,13 @@ def test_rows_of_one_feature_have_lengths_of_their_weight():
         assert ranked_norms(metric, weighted.features).tolist() == [weight, 0.0, weight]
 
 
+def test_without_known_links_features_alone_are_scored(network):
+    metric = fs.Metric.identity(9, neighbour_weight=2.0, unlinked_bonus=1.0)
+    got, expected = (NodeScores(each, network) for each in (metric, fs.Metric.identity(9)))
+    assert not got.uses_links
+    np.testing.assert_array_equal(got.node_scores([1, 6]), expected.node_scores([1, 6]))
+
+
 def test_link_scores_are_those_of_the_metric(network):
     features, _ = dense(network)
     for metric in metrics(network.n_features):
