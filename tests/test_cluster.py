@@ -911,6 +911,25 @@ def test_positions_are_sent_where_they_and_the_values_are_smaller(n_numbers, n_c
     assert not before.any()
 
 
+def test_the_digest_covers_all_sources(tmp_path, monkeypatch):
+    """Their names and their texts, in all folders."""
+    (tmp_path / "folder").mkdir()
+    first, second = tmp_path / "first.py", tmp_path / "folder" / "second.py"
+    monkeypatch.setattr(fs, "__file__", str(tmp_path / "__init__.py"))
+    digests = []
+    for change in (
+        lambda: [path.write_text("a = 1\n") for path in (first, second)],
+        lambda: first.write_text("a = 2\n"),
+        lambda: second.write_text("a = 2\n"),
+        lambda: second.rename(tmp_path / "folder" / "third.py"),
+        lambda: (tmp_path / "notes.txt").write_text("no source"),
+    ):
+        change()
+        digests.append(messages.package_digest.__wrapped__())
+    assert len(set(digests)) == 4
+    assert digests[-1] == digests[-2]
+
+
 def test_the_networks_of_a_file_of_another_program_have_a_checksum_of_their_arrays(file, tmp_path):
     path, sums = tmp_path / "nets.h5", []
     networks = fs.read_networks(file)
