@@ -53,6 +53,12 @@ def test_a_node_has_its_six_nearest_links_and_the_number_of_all():
     assert node["n_links"] == 8
 
 
+def test_nodes_without_words_are_known():
+    """Those at 0 of the line have none."""
+    (task,) = made_facts(a_row_of_nodes(), n_hidden=3)["tasks"]
+    assert {node["node"]: node["has_words"] for node in task["best"]} == {"n0": False, "n1": True, "n2": True}
+
+
 @pytest.mark.parametrize(("n_hidden", "n_best", "n_worst"), [(2, 2, 0), (4, 3, 1), (9, 3, 3)])
 def test_three_nodes_are_shown_as_best_and_three_others_as_worst(n_hidden, n_best, n_worst):
     (task,) = made_facts(a_row_of_nodes(), n_hidden=n_hidden)["tasks"]
@@ -72,6 +78,14 @@ def test_shared_words_with_a_small_weight_are_named():
     network = fs.Network(features, np.eye(12, k=1), "net", vocabulary=list("abc"))
     (task,) = made_facts(network, fs.Metric.diagonal([0.5, 0.0, 1.0], vocabulary=list("abc")), n_hidden=1)["tasks"]
     assert task["best"][0]["nearest_link"]["shared"] == [{"word": "a", "shared": 2 * 0.5 * 0.5**2}]
+
+
+def test_five_shared_words_are_named():
+    vocabulary = list("abcdefgh")
+    network = fs.Network(np.tile(np.arange(8.0, 0.0, -1.0), (12, 1)), np.eye(12, k=1), "net", vocabulary=vocabulary)
+    (task,) = made_facts(network, n_hidden=1)["tasks"]
+    for other in ("nearest_link", "nearest_other"):
+        assert [word["word"] for word in task["best"][0][other]["shared"]] == vocabulary[:5]
 
 
 @pytest.mark.parametrize(

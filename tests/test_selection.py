@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import threading
 import time
@@ -69,6 +70,20 @@ def test_folds_of_tasks_hide_a_node_in_all_of_them_and_once():
         assert all(not hidden[a] & known[b] for a in range(3) for b in range(3))
     sizes = [len(fold[0].test_nodes) for fold in folds]
     assert max(sizes) - min(sizes) <= 1
+
+
+def test_pickles_of_folds_hold_the_networks_only(tasks):
+    """The copy makes the same folds."""
+    folds = Folds(tasks, 3, 4, [])
+    before = len(pickle.dumps(folds))
+    n_usable = len(folds.usable)
+    pickled = pickle.dumps(folds)
+    assert len(pickled) < 1.1 * before
+    copy = pickle.loads(pickled)
+    assert copy.n_all == n_usable == 3
+    for fold, same in zip(folds.usable, copy.usable, strict=True):
+        for hidden, expected in zip(same.hidden, fold.hidden, strict=True):
+            assert np.array_equal(hidden.nodes, expected.nodes)
 
 
 def test_anchors_are_never_hidden_and_not_counted():
