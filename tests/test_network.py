@@ -17,6 +17,7 @@ import fastspml as fs
 from fastspml.network import exact_sum
 from fastspml.splits import fold_networks
 from fastspml.training.layout import stack
+from fastspml.vocabulary import align_vocabulary
 from tests.conftest import dense, make_network
 
 X = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0], [0.5, 3.0, 0.0]])
@@ -280,6 +281,8 @@ def test_a_matrix_with_an_index_out_of_range_is_refused_in_every_format(form, in
         (lambda: fs.split_networks(3), TypeError, "networks must be a Network or a list of them, got int"),
         (lambda: fs.split_networks([X]), TypeError, "networks must hold Network objects only, got ndarray"),
         (lambda: fs.share_vocabulary([fs.Network(X)]), ValueError, "has no vocabulary"),
+        (lambda: fs.share_vocabulary([fs.Weighting("l2").fit_transform(NAMED)]), ValueError, "'network' has been weighted already; share the vocabulary first"),
+        (lambda: align_vocabulary(fs.Network(X), NAMED.vocabulary), ValueError, "'network' has no vocabulary; features can be matched by name only"),
     ],
 )  # fmt: skip
 def test_mistakes_cost_a_sentence(make, error, sentence):
