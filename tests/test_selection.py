@@ -22,7 +22,7 @@ from fastspml.selection import (
     hold,
     recommended_grid,
 )
-from fastspml.selection.folds import Folds
+from fastspml.selection.folds import Folds, fit_fold
 from fastspml.selection.grids import all_settings, is_allowed
 from fastspml.selection.halving import rungs_of
 from fastspml.selection.runners import on_cluster, on_threads
@@ -261,6 +261,18 @@ def test_a_fold_is_usable_if_one_triplet_is_left():
     links[0, 1] = 1
     folds = Folds([fs.Network(np.eye(4), links)], 4, 0, [])
     assert [fold.training[0].n_triplets for fold in folds.usable] == [1, 1]
+
+
+def test_iterations_and_weights_of_neighbours_are_evaluated_as_if_fitted_alone(tasks):
+    fold, scoring, estimator = Folds(tasks[:1], 3, 0, []).usable[0], as_scoring("auc"), fs.SPML.paper(weighting="tfidf")
+    setting = {"n_iters": (10, 20), "neighbour_weight": (0.0, 2.0)}
+    found = fit_fold(estimator, setting, fold, scoring, threading.Event())
+    expected = [(n_iters, weight) for n_iters in (10, 20) for weight in (0.0, 2.0)]
+    assert [(one.params["n_iters"], one.params["neighbour_weight"]) for one in found] == expected
+    for one in found:
+        model = fs.SPML.paper(weighting="tfidf", **one.params).fit(fold.training)
+        assert one.score == fold.evaluate(model, scoring, {}).score
+    assert len({one.score for one in found}) > 2  # or weights did nothing
 
 
 def test_folds_in_which_no_node_has_a_score_are_refused():

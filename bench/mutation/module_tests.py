@@ -82,7 +82,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "selection/grids.py": ("test_selection.py",),
     "selection/folds.py": ("test_selection.py",),
     "selection/scorings.py": ("test_selection.py",),
-    "selection/trials.py": ("test_selection.py", "test_refinements.py"),
+    "selection/trials.py": ("test_settings_search.py", "test_selection.py", "test_refinements.py"),
     "selection/cross_validation.py": ("test_selection.py", "test_refinements.py", "test_ranking_weights.py"),
     "selection/halving.py": ("test_selection.py",),
     "selection/settings_search.py": (
