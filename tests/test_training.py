@@ -135,6 +135,7 @@ def test_a_model_that_is_not_fitted_says_so(network, kind):
         lambda: model.regulariser(),
         lambda: model.objective(network),
         lambda: model.predict_links(network, network.features[[0]]),
+        lambda: model.predict_links(network, network.features[[0]], task=0),
         lambda: model.calibrate(network),
         lambda: model.metric_for(0),
         lambda: model.scores(network, np.array([0])),
