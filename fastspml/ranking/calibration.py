@@ -278,7 +278,7 @@ def logistic_fit(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, n_
         change, length = np.linalg.solve(curvature, gradient), 1.0
         while (value := loss(coefficients - length * change)) > best and length > 1e-8:
             length /= 2.0
-        if value > best or best - value <= 1e-12 * max(1.0, abs(best)):
+        if best - value <= 1e-12 * max(1.0, abs(best)):
             break
         coefficients, best = coefficients - length * change, value
     return float(coefficients[0]), float(coefficients[1])
