@@ -49,6 +49,18 @@ def test_auc_is_scikit_learns(network):
         assert got.average_precision[place] == pytest.approx(average_precision_score(truth, scores))
 
 
+@pytest.mark.parametrize("block_bytes", [8, 8 * 14 * 3])
+def test_blocks_of_scores_do_not_show_in_measures(network, monkeypatch, block_bytes):
+    table = np.random.default_rng(0).random((14, 14))
+    scorers = [Table(table), *metrics(9)]
+    expected = [fs.link_quality(scorer, network, [3, 1, 7, 8, 5], k=4) for scorer in scorers]
+    monkeypatch.setattr("fastspml.ranking.scores.BLOCK_BYTES", block_bytes)
+    for scorer, whole in zip(scorers, expected, strict=True):
+        got = fs.link_quality(scorer, network, [3, 1, 7, 8, 5], k=4)
+        for name in MEASURES:
+            np.testing.assert_array_equal(getattr(got, name), getattr(whole, name))
+
+
 @pytest.mark.parametrize("block_bytes", [8, 10**9])
 def test_auc_of_metrics(network, monkeypatch, block_bytes):
     monkeypatch.setattr("fastspml.ranking.scores.BLOCK_BYTES", block_bytes)
@@ -223,6 +235,11 @@ def test_intervals_without_a_defined_node_are_nan():
         quality.intervals(level=95)
 
 
+def test_intervals_need_a_resample(network):
+    with pytest.raises(ValueError, match="n_resamples must be a positive integer, got 0"):
+        fs.link_quality(metrics(9)[0], network, range(14)).intervals(n_resamples=0)
+
+
 @pytest.mark.parametrize("level", [0.0, 1.0])
 def test_intervals_that_cover_nothing_or_all_are_refused(network, level):
     with pytest.raises(ValueError, match=f"level must be a number between 0 and 1, got {level}"):
@@ -371,6 +388,12 @@ def test_networks_of_another_size_are_not_evaluated(trained):
     for wrong in ([networks[0], networks[1].subset(range(59))], networks[:1]):
         with pytest.raises(ValueError, match="trained on networks of 60, 60 nodes, these have 60"):
             hidden_quality(model, wrong)
+
+
+def test_a_model_without_hidden_nodes_is_not_evaluated(networks):
+    model = fs.SPML(n_iters=5).fit(networks[0])
+    with pytest.raises(ValueError, match="no nodes were hidden when this model was trained"):
+        hidden_quality(model, networks[:1])
 
 
 def test_nodes_that_were_trained_on_are_not_evaluated(trained):

@@ -221,7 +221,7 @@ class HiddenLinks:
         links = positives(self.network.adjacency, is_candidate)
         quality = np.empty((len(self.nodes), len(MEASURES)))
         for block in blocks(np.arange(len(self.nodes)), self.network.n_nodes):
-            nodes, filled = self.nodes[block], quality[block[0] : block[-1] + 1]
+            nodes, filled = self.nodes[block], quality[block[0] :]
             scores = scores_of(scorer, self.network, nodes.astype(np.int64))
             auc.link_quality(-np.ascontiguousarray(scores), nodes, links, k, filled)
         return quality

@@ -253,8 +253,7 @@ class NodeScores:
                 auc.rank_links(products, scored, nodes[part], links, k, quality[part])
                 return
             for block in blocks(np.arange(part.start, part.stop), self.n_nodes):
-                filled = quality[block[0] : block[-1] + 1]
-                auc.link_quality(self.ranked_scores(nodes[block]), nodes[block], links, k, filled)
+                auc.link_quality(self.ranked_scores(nodes[block]), nodes[block], links, k, quality[block[0] :])
 
         on_threads(rank, len(nodes), n_threads)
         return quality
