@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 import fastspml as fs
 from fastspml import baselines
 from fastspml.kernels import ties
-from fastspml.ranking.scores import NodeScores, blocks, link_scores, on_threads, ranked_norms, tie_shift
+from fastspml.ranking.scores import NodeScores, blocks, link_scores, node_sizes, on_threads, ranked_norms, tie_shift
 from fastspml.training.objective import mean_hinge
 from tests import naive
 from tests.conftest import dense, matrix_of
@@ -200,6 +200,26 @@ def test_scores_are_rounded_to_a_share_of_the_median_size():
     assert tie_shift(np.array([0.25, 0.5, 0.5])) == 1.5 * 2.0**52 * 0.5 * 2.0**-40
     for sizes in ([], [0.0], [np.inf], [np.nan]):
         assert tie_shift(np.array(sizes)) == 0.0
+
+
+def test_the_size_of_a_row_is_the_sum_of_its_terms_without_signs():
+    rows = fs.Metric.identity(2).rows(np.array([[1.0, 2.0], [0.0, -3.0]]))
+    assert node_sizes(fs.Metric.diagonal([2.0, -1.0]), rows).tolist() == [6.0, 9.0]
+    assert node_sizes(fs.Metric.factored([2.0, -1.0], [[1.0], [1.0]]), rows).tolist() == [6.0 + 9.0, 9.0 + 9.0]
+    assert node_sizes(fs.Metric.full(np.array([[2.0, 0.0], [0.0, -1.0]])), rows).tolist() == [2.0, 9.0]
+
+
+@pytest.mark.parametrize("weights", [[1.0, 2.0, 0.5], [0.0, 0.0, 0.0], [0.5, 0.5, 0.5]])
+def test_lengths_of_unit_rows_are_those_of_the_metric(weights):
+    network = fs.Weighting("l2").fit_transform(fs.Network([[3.0, 4.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 7.0]]))
+    for metric in (
+        fs.Metric.diagonal(weights, weighting=network.weighting),
+        fs.Metric.diagonal(weights),
+        fs.Metric.factored(weights, np.ones((3, 2)), weighting=network.weighting, length_weight=-0.75),
+        fs.Metric.full(np.diag(weights), weighting=network.weighting, score="similarity", length_weight=0.5),
+    ):
+        expected = metric.length * metric.sqnorms(network.features)
+        np.testing.assert_allclose(ranked_norms(metric, network.features), expected, rtol=1e-6, atol=1e-12)
 
 
 SUMS = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0], [0, 0, 0, 1, 1, 1.0]])
