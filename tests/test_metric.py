@@ -105,6 +105,12 @@ def test_squared_norm_from_a_prior(form, prior):
     assert INDEFINITE[form].sqnorm_from(prior) == pytest.approx(expected)
 
 
+def test_entries_of_some_features(form):
+    features, others = np.array([0, 5, 2, 2]), np.array([5, 4, 3, 2, 0])
+    expected = matrix_of(INDEFINITE[form])[np.ix_(features, others)]
+    np.testing.assert_allclose(INDEFINITE[form].submatrix(features, others), expected, atol=1e-12)
+
+
 def test_diagonal_entries(form):
     np.testing.assert_allclose(PSD[form].diagonal_entries, np.diag(matrix_of(PSD[form])), atol=1e-12)
 
@@ -352,7 +358,10 @@ def test_similar_features():
     normalised = metric.similar_features("car", normalised=True)
     assert normalised.feature.tolist() == ["automobile", "cart", "tree"]
     np.testing.assert_allclose(normalised.similarity, [2.0 / np.hypot(2.0, 0.5), 0.5 / np.hypot(0.5, 9.0), -1.0])
-    assert metric.similar_features("cart", normalised=True).feature.tolist() == ["automobile", "car", "tree"]
+    cosines = metric.similar_features("cart", normalised=True)
+    assert cosines.feature.tolist() == ["automobile", "car", "tree"]
+    expected = [5.5 / (np.hypot(2.0, 0.5) * np.hypot(0.5, 9.0)), 0.5 / np.hypot(0.5, 9.0), -0.5 / np.hypot(0.5, 9.0)]
+    np.testing.assert_allclose(cosines.similarity, expected)
     blank = fs.Metric.factored(np.zeros(2), [[1.0], [0.0]])  # a feature without factors is similar to none
     assert blank.similar_features(0, normalised=True).tolist() == [(1, 0.0)]
     unnamed = fs.Metric.factored(np.zeros(4), factors)

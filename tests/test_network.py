@@ -543,6 +543,19 @@ def test_some_nodes_are_hidden_and_some_are_left(test_size):
         fs.Network(X).split(test_size)
 
 
+@pytest.mark.parametrize("test_size", [0.0, 1.0, -0.5, 1.5])
+def test_a_share_of_nodes_is_between_0_and_1(test_size):
+    with pytest.raises(ValueError, match="test_size must be a share between 0 and 1 or a number of nodes, got"):
+        fs.Network(X).split(test_size)
+
+
+def test_hidden_nodes_are_a_network_of_their_own(network):
+    split = network.split(0.3)
+    assert split.test.features.toarray().tolist() == network.features.toarray()[split.test_nodes].tolist()
+    links = network.adjacency.toarray()[np.ix_(split.test_nodes, split.test_nodes)]
+    assert split.test.adjacency.toarray().tolist() == links.tolist()
+
+
 @pytest.mark.parametrize(("test_size", "expected"), [(1, 1), (2, 2), (0.01, 1), (np.float32(0.5), 2)])
 def test_the_size_of_a_split_is_a_number_or_a_share_rounded_up(test_size, expected):
     assert len(fs.Network(X).split(test_size).test_nodes) == expected
@@ -657,6 +670,14 @@ def test_seeds_of_splits_and_folds_are_integers(network, seed):
 @pytest.mark.parametrize("links", [sparse.csr_array((3, 3), dtype=int), sparse.coo_array((3, 3))])
 def test_an_adjacency_of_numbers_without_links(links):
     assert fs.Network(np.eye(3), links).n_links == 0
+
+
+def test_a_node_of_several_tasks_is_in_the_same_fold_of_all():
+    names = [f"n{i}" for i in range(20)]
+    first, second = fs.Network(np.eye(20), nodes=names), fs.Network(np.eye(23), nodes=[*names[::-1], "x", "y", "z"])
+    for mine, others in fold_networks([first, second], n_folds=4):
+        hidden = second.nodes[others.test_nodes].tolist()
+        assert set(first.nodes[mine.test_nodes].tolist()) == set(hidden) - {"x", "y", "z"}
 
 
 def test_new_nodes_of_a_later_task_make_its_folds_even():
