@@ -238,17 +238,19 @@ def test_a_checkpoint_without_a_state_is_refused(path, network, load):
         load(path)
 
 
-def test_a_damaged_checkpoint_is_noticed(path, network):
+@pytest.mark.parametrize("load", [load_checkpoint, fs.load_model])
+def test_a_damaged_checkpoint_is_noticed(path, network, load):
     saved_checkpoint(path, network)
     flip(path, "checkpoint/state/totals")
     with pytest.raises(ValueError, match=r"state/totals of nets.h5 is torn or damaged \(wrong checksum\)"):
-        load_checkpoint(path)
+        load(path)
 
 
-def test_networks_are_no_checkpoint(path, network):
+@pytest.mark.parametrize("load", [load_checkpoint, fs.load_model])
+def test_networks_are_no_model(path, network, load):
     fs.write_networks(path, network)
     with pytest.raises(ValueError, match="nets.h5 holds networks; read them with fs.read_networks"):
-        load_checkpoint(path)
+        load(path)
 
 
 # ---- rounds of shards -----------------------------------------------------------------------------------------------
