@@ -271,6 +271,7 @@ FILTERS = {
     "candidates by name": ({"candidates": NAMES[[1, 4, 9]]}, lambda q: set(range(14)) - {1, 4, 9}),
     "candidates by position": ({"candidates": [9, 1, 4]}, lambda q: set(range(14)) - {1, 4, 9}),
     "candidates by mask": ({"candidates": np.arange(14) < 6}, lambda q: set(range(6, 14))),
+    "too few candidates": ({"candidates": [0, 3]}, lambda q: set(range(14)) - {0, 3}),
     "no candidate": ({"candidates": []}, lambda q: set(range(14))),
     "excluded by name": ({"exclude": ["n3", "n0"]}, lambda q: {0, 3}),
     "excluded by position": ({"exclude": {5, 13}}, lambda q: {5, 13}),
@@ -634,10 +635,11 @@ def test_a_mapped_index_stays_in_its_file(crowd, tmp_path):
 
 
 def test_nodes_without_names_stay_without(tmp_path):
-    fs.LinkIndex(fs.Metric.identity(2), fs.Network(np.eye(2))).save(tmp_path / "index.h5")
+    fs.LinkIndex(fs.Metric.identity(2), fs.Network(np.ones((3, 2)))).save(tmp_path / "index.h5")
     index = fs.LinkIndex.load(tmp_path / "index.h5")
-    index.add(np.ones(2))
     assert index.nodes.tolist() == [0, 1, 2]
+    index.add(np.ones(2))
+    assert index.nodes.tolist() == [0, 1, 2, 3]
 
 
 def _change(path, name, change):

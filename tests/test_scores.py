@@ -12,7 +12,17 @@ from sklearn.metrics import roc_auc_score
 import fastspml as fs
 from fastspml import baselines
 from fastspml.kernels import ties
-from fastspml.ranking.scores import NodeScores, blocks, link_scores, node_sizes, on_threads, ranked_norms, tie_shift
+from fastspml.ranking.scores import (
+    NodeScores,
+    blocks,
+    hide,
+    hide_own,
+    link_scores,
+    node_sizes,
+    on_threads,
+    ranked_norms,
+    tie_shift,
+)
 from fastspml.training.objective import mean_hinge
 from tests import naive
 from tests.conftest import dense, matrix_of
@@ -200,6 +210,13 @@ def test_scores_are_rounded_to_a_share_of_the_median_size():
     assert tie_shift(np.array([0.25, 0.5, 0.5])) == 1.5 * 2.0**52 * 0.5 * 2.0**-40
     for sizes in ([], [0.0], [np.inf], [np.nan]):
         assert tie_shift(np.array(sizes)) == 0.0
+
+
+def test_what_is_hidden_has_a_place_for_every_query():
+    assert [len(part) for part in hide(3)] == [0, 4, 0]
+    assert hide(3).indptr.tolist() == [0, 0, 0, 0]
+    hidden = hide_own(np.array([5, 2]), np.array([True, False]))
+    assert [part.tolist() for part in hidden] == [[True, False], [0, 1, 2], [5, 2]]
 
 
 def test_the_size_of_a_row_is_the_sum_of_its_terms_without_signs():

@@ -185,7 +185,7 @@ class NodeScores:
             for block in blocks(np.arange(part.start, part.stop), self.n_nodes):
                 of_block = slice(int(block[0]), int(block[-1]) + 1)
                 exact = self.scores(queries[block])
-                search.nearest(self._rounded(exact.copy(), shift), hidden_from(hidden, of_block), nodes[of_block])
+                search.nearest(self._rounded(exact.copy(), shift), hidden_from(hidden, of_block.start), nodes[of_block])
                 places = np.maximum(nodes[of_block], 0)
                 exact = np.take_along_axis(exact, places, axis=1)
                 scores[of_block] = self._rounded(exact, shift)
@@ -195,7 +195,7 @@ class NodeScores:
             rows = rows_between(queries, part.start, part.stop)
             part_found = Nearest(*(array[part] for array in found))
             search.search_nodes(
-                as_kernel_csr(rows), embed(self.metric, rows), index, hidden_from(hidden, part), part_found
+                as_kernel_csr(rows), embed(self.metric, rows), index, hidden_from(hidden, part.start), part_found
             )
 
         if self.metric.form == "full" or self.uses_links:
@@ -288,9 +288,14 @@ def hide(
     )
 
 
-def hidden_from(hidden: search.Hidden, part: slice) -> search.Hidden:
-    """Return what is hidden from a part of the queries."""
-    return hidden._replace(indptr=hidden.indptr[part.start : part.stop + 1])
+def hide_own(nodes: np.ndarray, is_hidden: np.ndarray) -> search.Hidden:
+    """Return what is hidden where each node is a query that must not find itself."""
+    return hide(len(nodes), is_hidden, np.arange(len(nodes) + 1), nodes)
+
+
+def hidden_from(hidden: search.Hidden, first: int) -> search.Hidden:
+    """Return what is hidden from the queries from `first` on."""
+    return hidden._replace(indptr=hidden.indptr[first:])
 
 
 def node_sizes(metric: Any, rows: sparse.csr_array, embeddings: np.ndarray | None = None) -> np.ndarray:
