@@ -12,6 +12,7 @@ import pytest
 
 import fastspml as fs
 from fastspml.cli import main
+from fastspml.ranking.index import rank_tasks
 
 VOCABULARY = [f"word{f}" for f in range(50)]
 
@@ -71,6 +72,12 @@ def test_the_column_of_ranked_tasks_is_explained(capsys):
     code, out, _ = run(capsys, "predict", "run", "new.txt", "--task", "all", "-k", 1)
     assert code == 0
     assert list(rows_of(out)[0])[-1] == "task_fit"
+    counts = np.zeros((1, 50))
+    counts[0, [3, 17]] = 2, 1
+    model = fs.load_model("run/model.h5")
+    fits = {net.name: rank_tasks(model.metric(net.name), [net], counts)[0, 0] for net in fs.read_networks("nets.h5")}
+    expected = sorted(fits.items(), key=lambda item: -item[1])
+    assert [(row["task"], float(row["task_fit"])) for row in rows_of(out)] == expected
     text = " ".join(run(capsys, "predict", "--help")[1].split())
     assert "task_fit says how well the node fits the task, up to 1" in text
 
