@@ -599,6 +599,20 @@ def test_the_first_pairs_are_those_of_the_whole_list_also_among_ties(k):
     assert all(shared != 0.0 for _, _, shared in everything)
 
 
+@pytest.mark.parametrize(
+    ("x", "y", "expected"),
+    [
+        ([1, 2, 3], [0, 1, 0], [(2, 1, 18.0), (1, 1, 8.0), (0, 1, 2.0)]),
+        ([0, 1, 0], [1, 2, 3], [(1, 2, 18.0), (1, 1, 8.0), (1, 0, 2.0)]),
+        ([1, 2, 3], [0, 0, 0], []),
+        ([0, 0, 0], [1, 2, 3], []),
+    ],
+)
+def test_pairs_of_rows_with_one_feature_or_none(x, y, expected):
+    metric = fs.Metric.full([[1.0, 1.0, 1.0], [1.0, 2.0, 3.0], [1.0, 3.0, 1.0]])
+    assert metric.explain_pairs(x, y).tolist() == expected
+
+
 @pytest.mark.parametrize("n_features", [-1, 1.5, "3", [2], None])
 def test_the_identity_has_a_whole_number_of_features(n_features):
     with pytest.raises(ValueError, match="n_features must be an integer from 0, got"):

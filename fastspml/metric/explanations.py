@@ -144,7 +144,7 @@ class Explained(ABC):
             least = np.partition(shared[pairs], len(pairs) - k)[len(pairs) - k]
             pairs = pairs[shared[pairs] >= least]
         pairs = pairs[np.argsort(-shared[pairs], kind="stable")[:k]]
-        of_x, of_y = np.divmod(pairs, max(1, len(y_features)))
+        of_x, of_y = np.divmod(pairs, len(y_features))
         return self._names(x_features[of_x]), self._names(y_features[of_y]), shared[pairs]
 
     def _names(self, features: np.ndarray) -> np.ndarray:
