@@ -26,7 +26,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_readers_limits.py",
         "test_dense_blocks.py",
     ),
-    "io/readers/lines.py": ("test_readers_text.py", "test_readers_limits.py", "test_readers_graphs.py"),
+    "io/readers/lines.py": (
+        "test_readers_text.py",
+        "test_readers_limits.py",
+        "test_readers_graphs.py",
+        "test_readers_matlab.py",
+    ),
     "io/readers/edges.py": ("test_readers_text.py", "test_readers_limits.py"),
     "io/readers/linqs.py": ("test_readers_graphs.py",),
     "io/readers/npz.py": ("test_readers_graphs.py", "test_readers_limits.py"),
