@@ -535,7 +535,9 @@ def test_a_round_on_workers_is_that_of_this_process(tasks, every_round):
     client = Client({"a": 1, "b": 1})
     made_, *rest = begun(made(), tasks, client)
     assert_same_shards(collected(made_.run_shards(*rest)), made_, *rest)
-    assert made_.iteration_s > 0.0
+    assert made_.iteration_s > 0.0  # as measured by the workers
+    assert client.calls
+    assert all(made_.members[address].iteration_s > 0.0 for address, *_ in client.calls)
 
 
 def test_only_what_changed_is_sent_to_a_worker_that_ran_the_round_before(tasks, every_round):
