@@ -227,6 +227,26 @@ def test_scores_are_decision_values(networks, svm, features):
         assert np.isfinite(fs.link_auc(method, network, np.flatnonzero(network.degrees))).all()
 
 
+def test_a_network_is_prepared_once_for_all_blocks_of_nodes(networks, monkeypatch):
+    prepared = []
+
+    class Scores(pair_svm._PairScores):
+        def __init__(self, model, network):
+            prepared.append(network.name)
+            super().__init__(model, network)
+
+    monkeypatch.setattr(pair_svm, "_PairScores", Scores)
+    method = PooledSVM(weighting=None).fit(networks)
+    for network in (networks[0], networks[0], networks[1], networks[1]):
+        method.scores(network, [0])
+    assert prepared == [networks[0].name, networks[1].name]
+
+
+def test_a_model_of_a_pair_weighs_neither_squares_nor_the_cosine_by_default():
+    model = baselines.PairModel(fs.Metric.identity(2), np.ones(2), 0.5, is_signed=False)
+    assert (model.square_weights, model.cosine_weight) == (None, 0.0)
+
+
 def with_counts(networks):
     """Return the networks with counts for features."""
     return [
@@ -357,6 +377,7 @@ def alone(links):
         (PooledSVM(seed=2**64), "seed must be an integer from 0 to 2\\*\\*64 - 1, got 18446744073709551616"),
         (PooledSVM(weighting="bm25"), "kind of weighting must be one of"),
         (MultiTaskSVM(common_cost=np.inf), "common_cost must be a positive number, got inf"),
+        (MultiTaskSVM(C=-1.0), "C must be a positive number, got -1.0"),
     ],
 )
 def test_bad_parameters(networks, method, sentence):
