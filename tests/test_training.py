@@ -855,6 +855,7 @@ def test_networks_are_stacked_in_groups_and_share_rows(network):
         assert stacked.tasks.row_starts.tolist() == [0, 14, 0]
         assert stacked.tasks.link_starts.tolist() == np.cumsum([0, *[n.n_links for n in networks]]).tolist()
         assert stacked.rows.indptr.shape == (14 + 20 + 1,)
+        assert stacked.links.indptr.tolist() == np.cumsum([0, *np.concatenate([n.degrees for n in networks])]).tolist()
         sources = [
             first + np.repeat(np.arange(n.n_nodes), n.degrees) for first, n in zip((0, 14, 34), networks, strict=True)
         ]
