@@ -893,17 +893,16 @@ def test_a_feature_and_its_value_are_beside_each_other_unless_they_are_large(mon
     assert rows.values.tolist() == network.features.data.tolist()
 
 
-@pytest.mark.parametrize("n_networks", [1, 3])
+@pytest.mark.parametrize(("n_networks", "n_mapped"), [(1, 1), (3, 3), (3, 1)])
 @pytest.mark.parametrize("piece", [5, 10**6])
-def test_mapped_networks_are_stacked_as_those_in_memory(networks, tmp_path, monkeypatch, n_networks, piece):
-    """In pieces of some numbers."""
+def test_mapped_networks_are_stacked_as_those_in_memory(networks, tmp_path, monkeypatch, n_networks, n_mapped, piece):
+    """In pieces of some numbers, also beside networks in memory."""
     monkeypatch.setattr(layout, "PIECE", piece)
     monkeypatch.setattr(mapped, "PIECE", piece)
     networks = networks[:n_networks]
     fs.write_networks(tmp_path / "nets.h5", networks)
-    got, expected = (
-        layout.stack(given, pooled=False) for given in (fs.read_networks(tmp_path / "nets.h5", mapped=True), networks)
-    )
+    given = [*fs.read_networks(tmp_path / "nets.h5", mapped=True)[:n_mapped], *networks[n_mapped:]]
+    got, expected = (layout.stack(given, pooled=False) for given in (given, networks))
     assert isinstance(got.rows.nonzeros, SplitRows)
     for one, other in (
         (got.rows.indptr, expected.rows.indptr),
