@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 # Keys that concern only training in a run folder; select has no use for them.
@@ -45,10 +46,9 @@ def spelled_out(arguments: Sequence[str]) -> list[str]:
     from fastspml.runs.keys import all_keys
 
     switches = {_flag(key.name) for key in all_keys().values() if key.is_switch}
-    following = [*arguments[1:], ""]
     return [
         f"{argument}=true" if argument in switches and after not in ("true", "false") else argument
-        for argument, after in zip(arguments, following, strict=True)
+        for argument, after in pairwise([*arguments, ""])
     ]
 
 
