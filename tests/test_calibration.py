@@ -94,12 +94,21 @@ def test_a_logistic_calibration_standardizes_its_scores():
     np.testing.assert_allclose(got.thresholds, [7.0 + 3.0 * scores.mean(), 3.0 * scores.std()])
     expected = fs.Calibration.fit(scores, labels, nodes, kind="logistic")
     np.testing.assert_allclose(got.levels, expected.levels, rtol=1e-6)
+    grid = np.linspace(-2, 2, 9)
+    np.testing.assert_allclose(got.probability(7.0 + 3.0 * grid), expected.probability(grid), rtol=1e-6)
 
 
 def test_a_logistic_calibration_of_equal_scores_is_the_share_of_links():
     got = fs.Calibration.fit(np.full(20, 2.0), np.arange(20) % 4 == 0, np.repeat(np.arange(10), 2), kind="logistic")
     assert got.thresholds.tolist() == [2.0, 1.0]
     assert got.probability([2.0]) == pytest.approx([0.25])
+
+
+def test_an_isotonic_level_of_equal_scores_is_their_share_of_links():
+    scores, labels, nodes = np.tile([0.0, 1.0], 10), np.arange(20) % 4 == 1, np.arange(20) // 2
+    for weights in (None, np.full(20, 3.0)):
+        got = fs.Calibration.fit(scores, labels, nodes, weights, kind="isotonic")
+        assert got.probability([0.0, 0.5, 1.0]).tolist() == [0.0, 0.25, 0.5]
 
 
 def test_an_isotonic_calibration_keeps_the_first_and_the_last_score_of_each_level():
