@@ -738,6 +738,12 @@ def test_a_segment_is_merged_once_it_has_half_the_nodes_of_the_one_before(added,
     assert [len(segment.is_left) for segment in segments_of(*added).segments] == expected
 
 
+def test_rows_are_copied_only_where_some_were_removed():
+    segments = segments_of(10)
+    assert segments.rows() is segments.segments[0].scores.rows
+    assert segments.without(np.arange(10) == 3).rows().shape == (9, 1)
+
+
 @pytest.mark.parametrize(("n_removed", "n_indexed"), [(4, 10), (5, 5)])
 def test_a_segment_is_built_anew_once_half_of_its_nodes_are_left(n_removed, n_indexed):
     (segment,) = segments_of(10).without(np.arange(10) < n_removed).segments
