@@ -273,3 +273,14 @@ def test_tasks_over_other_nodes_do_not_fit_one_h5ad(capsys, tmp_path):
     assert code == 1
     assert "an .h5ad file holds one set of nodes" in err
     assert run(capsys, "convert", path, tmp_path / "two.h5ad", "--task", "b")[0] == 0
+
+
+def test_convert_says_what_it_wrote_and_refuses_a_format_that_it_does_not_write(capsys, tmp_path):
+    fs.write_networks(tmp_path / "one.h5", fs.Network(np.ones((2, 1))))
+    code, out, err = run(capsys, "convert", tmp_path / "one.h5", tmp_path / "a.csv")
+    assert (code, out) == (1, "")
+    assert "convert writes .h5 or .h5ad files, got" in err
+    assert not (tmp_path / "a.csv").exists()
+    target = tmp_path / "a.h5"
+    code, out, _ = run(capsys, "convert", tmp_path / "one.h5", target)
+    assert (code, out) == (0, f"{target}: 1 task, {target.stat().st_size:,} bytes\n")

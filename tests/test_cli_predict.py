@@ -374,16 +374,6 @@ def test_evaluate_says_that_mapped_features_are_not_compared(capsys, tmp_path):
     assert err == "features of mapped networks are not compared: hidden nodes may equal training nodes.\n"
 
 
-def test_convert_refuses_a_format_that_it_does_not_write(capsys, tmp_path):
-    code, out, err = run(capsys, "convert", "one.h5", tmp_path / "a.csv")
-    assert (code, out) == (1, "")
-    assert "convert writes .h5 or .h5ad files, got" in err
-    assert not (tmp_path / "a.csv").exists()
-    code, out, _ = run(capsys, "convert", "one.h5", tmp_path / "a.h5")
-    assert code == 0
-    assert ": 1 task, " in out
-
-
 def texts_file(capsys, folder, keep_stop_words=False):
     """Import documents and train on them; return the run."""
     lines = ["id,text", "a,red apples and pears", "b,green apples and pears", "c,red cars", "d,green cars"]
