@@ -427,6 +427,22 @@ def test_a_sample_of_candidates_is_drawn_only_if_there_are_more(learned, monkeyp
     assert Evaluations(networks, training, hidden, 5, 0).evaluate(model) != expected
 
 
+def test_links_are_ranked_among_a_sample_without_repetition(learned, monkeypatch):
+    networks, training, hidden, model = learned
+    monkeypatch.setattr(evaluations, "MOST_CANDIDATES", 30)
+    found = Evaluations(networks, training, hidden, 100, 0).evaluate(model)
+    candidates = np.sort(np.random.default_rng(0).choice(60, 30, replace=False))
+    aucs = [np.nanmean(fs.link_auc(model.metric(q), networks[q], hidden[q], candidates=candidates)) for q in range(2)]
+    assert found["task_aucs"] == pytest.approx(aucs)
+
+
+def test_the_objective_of_pooled_tasks_weighs_them_by_their_triplets(file, tmp_path):
+    small, large = (fs.read_networks(file)[0].subset(np.arange(n)) for n in (20, 60))
+    model = fs.SPML.paper(n_iters=300).fit([small, large])
+    found = Evaluations([small, large], [small, large], None, 0, 0).evaluate(model)
+    assert found["objective"] == pytest.approx(model.objective([small, large]), rel=0.1)
+
+
 def test_the_auc_is_a_mean_over_tasks_that_have_one(learned):
     networks, training, hidden, model = learned
     unlinked = [networks[0], fs.Network(networks[1].features, np.zeros((60, 60)))]

@@ -86,7 +86,7 @@ def resolve(settings: Mapping[str, Any]) -> dict[str, Any]:
     keys = known_keys(settings.get("model", "MTSPML"), settings.get("recipe", "default"))
     for key in settings:
         if key not in keys:
-            near = difflib.get_close_matches(key, keys, n=1)
+            near = difflib.get_close_matches(key, keys)
             hint = f"; did you mean {near[0]!r}?" if near else f"; the keys are {', '.join(keys)}."
             raise ValueError(f"unknown key {key!r} for a {keys['model']} run{hint}")
     config = keys | dict(settings)
