@@ -346,6 +346,12 @@ def test_parameters(method):
         estimator.scores(make_network(), np.array([0]))
 
 
+def test_the_weighting_of_the_cosine_is_no_parameter():
+    assert baselines.CosineTfidf().weighting == "tfidf"
+    with pytest.raises(TypeError, match="weighting"):
+        baselines.CosineTfidf(weighting="l1")
+
+
 def test_parameters_of_single_task_spml(network):
     method = baselines.SingleTaskSPML(reg=0.1).set_params(n_iters=20, metric="full")
     assert method.get_params() == fs.SPML(reg=0.1, n_iters=20, metric="full").get_params()
