@@ -27,7 +27,7 @@ def test_cells_are_escaped_and_cut():
     assert "<script>" not in table
     assert "\x1b" not in table
     assert "&lt;name&gt;" in table
-    assert "x" * 57 + "...<" in table
+    assert ">" + "x" * 57 + "...<" in table
     assert ">0.1235<" in table
 
 

@@ -16,6 +16,7 @@ pytest.importorskip("sklearn", minversion="1.6")
 
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -51,6 +52,19 @@ def test_labels_link_the_nodes_of_a_class():
     by_labels, by_links = make_transformer().fit(X, y), make_transformer().fit(X, links)
     np.testing.assert_array_equal(by_labels.metric_.weights, by_links.metric_.weights)
     assert by_labels.metric_.weights.std() > 0
+
+
+@pytest.mark.parametrize("column", [np.array, sparse.csr_array])
+def test_labels_may_be_a_column(column):
+    X, y = np.random.default_rng(0).random((6, 4)), [1, 0, 1, 2, 0, 1]
+    got, expected = make_transformer().fit(X, column([[label] for label in y])), make_transformer().fit(X, y)
+    np.testing.assert_array_equal(got.metric_.weights, expected.metric_.weights)
+
+
+def test_a_transformer_that_has_not_been_fitted_is_refused():
+    for act in (lambda new: new.transform(np.eye(3)), lambda new: new.get_feature_names_out(["a", "b"])):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            act(make_transformer())
 
 
 @pytest.mark.parametrize("form", ["diagonal", "full", "factored"])
