@@ -187,7 +187,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "service/search_page.py": ("test_service.py", "test_service_page.py"),
     "report/comparison.py": ("test_report_facts.py", "test_report.py"),
     "report/page.py": ("test_report_page.py", "test_report.py"),
-    "report/plots.py": ("test_report.py",),
+    "report/plots.py": ("test_report_charts.py", "test_report.py"),
     "report/summary.py": ("test_report_facts.py", "test_report.py"),
     "report/template.py": ("test_report.py",),
     "cluster/__init__.py": ("test_cluster.py", "test_distributed.py"),
