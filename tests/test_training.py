@@ -301,6 +301,11 @@ def test_an_algorithm_has_a_metric_and_a_group_per_task(model, n_metrics, n_grou
     assert algorithm.projects_sums is projects_sums
 
 
+def test_weights_of_tasks_are_one_per_task():
+    with pytest.raises(ValueError, match="task_reg has 2 values, but there are 3 tasks"):
+        fs.MTSPML(task_reg=[1.0, 2.0]).algorithm(3)
+
+
 @pytest.mark.parametrize(
     ("form", "projection", "project", "clips", "each_every", "sums_every"),
     [
@@ -541,7 +546,7 @@ def test_a_runner_is_given_the_last_iteration_and_the_threads(network, monkeypat
 def test_progress_of_a_moving_task_has_its_new_iterations(networks):
     model = fs.MTSPML.paper(n_iters=12).fit(networks[:2])
     records = []
-    model.add_task(networks[2], 20, common="moving", progress=records.append)
+    assert model.add_task(networks[2], 20, common="moving", progress=records.append) is model
     assert [(record.iteration, record.violations.shape) for record in records] == [(32, (20, 1))]
 
 
