@@ -213,8 +213,9 @@ def test_tasks_overlap_by_the_names_of_linked_nodes(capsys, tmp_path, first, sec
         assert out.splitlines()[-2].split() == ["red", "0.000", f"{expected:.3f}"]
 
 
-def test_nodes_without_names_do_not_overlap(capsys, tmp_path):
-    nets = [linked(name, ["ab", "ba"], None) for name in ("red", "blue")]
+@pytest.mark.parametrize("other", [None, "abcde"])
+def test_nodes_without_names_do_not_overlap(capsys, tmp_path, other):
+    nets = [linked("red", ["ab", "ba"], None), linked("blue", ["ab", "ba"], other and list(other))]
     fs.write_networks(tmp_path / "nets.h5", nets)
     out = run(capsys, "info", tmp_path / "nets.h5", "--json")[1]
     assert json.loads(out)["overlap"] == [[0.0, 0.0], [0.0, 0.0]]

@@ -102,6 +102,15 @@ def test_the_model_of_a_run_is_replaced_where_no_other_file_is_named(trained, tm
     assert f"probabilities are stored in {tmp_path / 'run' / 'model.h5'}" in err
 
 
+def test_networks_beside_those_of_a_model_are_refused_before_it_is_written(trained, tmp_path, capsys):
+    networks = fs.read_networks(trained / "nets.h5")
+    fs.write_networks(tmp_path / "three.h5", [*networks, networks[0].replace(name="green")])
+    shutil.copy(trained / "run" / "model.h5", tmp_path / "model.h5")
+    files = [tmp_path / "model.h5", "--networks", tmp_path / "three.h5", "-o", tmp_path / "out.h5"]
+    assert run(capsys, "calibrate", *files, "--folds", 2)[0] == 1
+    assert not (tmp_path / "out.h5").exists()
+
+
 def test_json_has_the_curves(trained, capsys, tmp_path):
     code, out, _ = run(capsys, "calibrate", trained / "run", "--folds", 2, "-o", tmp_path / "m.h5", "--json")
     assert code == 0
