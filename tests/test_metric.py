@@ -147,6 +147,14 @@ def test_projection_leaves_uncoupled_coordinates_out():
     np.testing.assert_allclose(project_psd(negative), naive.project(negative), atol=1e-12)
 
 
+@pytest.mark.parametrize("n_positive", range(6))
+def test_projection_keeps_the_positive_eigenvalues(n_positive):
+    rotation = np.linalg.qr(ROOT[:5, :5])[0]
+    values = np.where(np.arange(5) < n_positive, 3.0, -2.0) + np.arange(5) / 10
+    got = project_psd((rotation * values) @ rotation.T)
+    np.testing.assert_allclose(got, (rotation * np.maximum(values, 0.0)) @ rotation.T, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("matrix", "sizes"),
     [
