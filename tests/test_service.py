@@ -722,7 +722,7 @@ def test_a_refused_client_that_keeps_sending_is_dropped(monkeypatch):
     with Running(make_service()) as server, server.connect() as client:
         client.sendall(b"garbage\r\n\r\n")
         with pytest.raises(OSError):  # noqa: PT011 - reset or closed
-            client.sendall(bytes(1000 * BUFFER))
+            client.sendall(bytes(2**26))
 
 
 def is_open(connection):
@@ -736,12 +736,11 @@ def is_open(connection):
 
 def test_a_new_connection_closes_one_idle_connection_only(monkeypatch):
     monkeypatch.setattr(http_server, "PLACE_S", 60.0)  # time enough for the idle one to end
-    with Running(make_service(Limits(connections=2))) as server, server.connect() as first, server.connect() as second:
-        assert is_open(first)
-        assert is_open(second)
-        with server.connect() as third:
-            assert is_open(third)
-            assert [is_open(first), is_open(second)].count(True) == 1
+    with Running(make_service(Limits(connections=3))) as server, contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(server.connect()) for _ in range(3)]
+        assert all(map(is_open, connections))
+        assert is_open(stack.enter_context(server.connect()))
+        assert list(map(is_open, connections)).count(True) == 2
 
 
 def test_a_connection_that_becomes_idle_makes_room_for_one_that_waits(monkeypatch):

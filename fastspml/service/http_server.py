@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 JSON = "application/json"
 MAX_LINE = 2**16  # bytes of a request line, as `http.client` allows for each header
-BUFFER = 2**16  # bytes that are received or sent at a time
+BUFFER = io.DEFAULT_BUFFER_SIZE  # bytes that are received or sent at a time
 LINGER_S, LINGER_BYTES = 1.0, 2**23  # how long, and how much, a client may still send after a refusal
 PLACE_S = 1.0  # how long a connection waits for a place among those that are answered
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -64,7 +64,7 @@ class Handler(BaseHTTPRequestHandler):
     server: LinkServer
     protocol_version = default_request_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    wbufsize = BUFFER  # headers and body leave together
+    wbufsize = BUFFER  # headers and a small body leave together
 
     def setup(self) -> None:
         """Read through a buffer with a deadline."""
