@@ -651,6 +651,7 @@ HOSTILE = {
     "another value": ("by_feature/data", lambda data: data.__setitem__(0, 7.0), "by_feature of index.h5 is not the transpose of X"),
     "another node": ("by_feature/indices", lambda data: data.__setitem__(0, (data[0] + 1) % 600), "index.h5"),
     "another feature": ("by_feature", lambda group: _add_a_feature(group), "by_feature of index.h5 is not the transpose of X"),
+    "a metric of other features": ("metric", lambda group: group.__delitem__("weights") or group.create_dataset("weights", data=np.ones(119)), "X of index.h5 has 120 features, its metric 119"),
     "a node beyond the end": ("by_feature/indices", lambda data: data.__setitem__(0, 10**6), "must be from 0 to 599"),
     "a negative feature": ("X/indices", lambda data: data.__setitem__(0, -1), "must be from 0 to 119"),
     "a wrong indptr": ("X/indptr", lambda data: data.__setitem__(1, 10**9), "indptr of X must start at 0 and never decrease"),
