@@ -389,6 +389,14 @@ def test_projected_totals_are_those_of_projected_metrics(networks, form, average
     assert np.array_equal(state.moments, before[1])
 
 
+def test_the_projected_totals_of_a_pooled_metric(networks):
+    model = fs.SPML.paper(reg=0.05, prior="identity", projection="never", n_iters=10).fit(networks)
+    got = project(replace(model.problem(model.prepare(networks)), projection_interval=5), model.state_)
+    weights = model.metric_.weights
+    assert weights.min() < 0.0
+    assert got.totals[:, 0] == pytest.approx(10 * 0.05 * (np.maximum(weights, 0.0) - 1.0), abs=1e-9)
+
+
 def as_entries(metric):
     return packed.pack(metric.block) if metric.is_full else metric.weights
 
