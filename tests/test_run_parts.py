@@ -330,6 +330,7 @@ def test_a_file_given_to_a_model_is_directed_as_it_is(tmp_path):
     fs.write_networks(tmp_path / "nets.h5", network)
     found = networks_of(str(tmp_path / "nets.h5"), None)[0]
     assert (found.adjacency != network.adjacency).nnz == 0
+    assert not found.is_mapped
     configured = networks_of(None, {"networks": str(tmp_path / "nets.h5"), "undirected": True})[0]
     assert (configured.adjacency != network.undirected().adjacency).nnz == 0
     with pytest.raises(ValueError, match="a model file does not know its networks"):
