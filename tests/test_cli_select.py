@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -159,6 +160,19 @@ def test_interrupted_it_leaves_the_best_of_what_is_done(file, tmp_path):
     assert 1 <= len(result["tried"]) < 5
     assert "interrupted: the best of " in err
     assert fs.load_model(folder / "model.h5").reg == result["best"]["reg"]
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_an_interrupted_search_is_said(tmp_path, capsys, monkeypatch, is_complete):
+    found = SimpleNamespace(
+        is_complete_=is_complete, trials_=[None], best_params_={}, scoring_="auc", baselines_={},
+        table=list, comparison=str,
+    )  # fmt: skip
+    monkeypatch.setattr("fastspml.runs.selecting.select_and_train", lambda *_, **options: found)
+    code, out, err = run(capsys, "--networks", "nets.h5", "--json", "-o", tmp_path / "run")
+    assert code == 0
+    assert json.loads(out)["complete"] == is_complete
+    assert ("interrupted: the best of 1 finished combination was taken." in err) != is_complete
 
 
 @pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
