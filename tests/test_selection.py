@@ -868,6 +868,30 @@ def test_bad_grids(tasks, grid, sentence):
         fs.select(fs.SPML.paper(), tasks, grid)
 
 
+def test_all_settings_are_checked_before_the_first_fit(tasks):
+    seen = []
+    with pytest.raises(ValueError, match="reg must be a positive number, got -1.0"):
+        fs.select(fs.SPML.paper(), tasks, {"reg": [1.0, -1.0], "n_iters": [2]}, n_threads=1, progress=seen.append)
+    assert seen == []
+
+
+def test_rankings_of_anchors_are_not_tried_with_other_lengths(tasks):
+    anchors = tasks[0].nodes[::8].tolist()
+    selection = fs.select(fs.SPML.paper(n_iters=2), tasks[:1], n_folds=2, anchors=anchors)
+    assert not any("length_weight" in trial.params for trial in selection.trials_)
+
+
+def test_links_are_learned_for_the_default_grid_alone(tasks):
+    estimator = fs.SPML.paper(n_iters=2)
+    fits, of_grid = [], []
+    fs.select(estimator, tasks[:1], n_folds=2, progress=fits.append)
+    fs.select(estimator, tasks[:1], {"n_iters": [2]}, n_folds=2, progress=of_grid.append)
+    without = []
+    fs.select(estimator, tasks[:1], n_folds=2, known_links="never", progress=without.append)
+    assert fits[0].n_fits == without[0].n_fits + 2 * 3  # on two folds: pairs, and two kinds of links
+    assert of_grid[0].n_fits == 2
+
+
 @pytest.mark.parametrize("name", ["n_iters", "neighbour_weight"])
 def test_values_that_share_a_fit_are_listed(tasks, name):
     with pytest.raises(ValueError, match=f"{name} takes a list, not a distribution"):
