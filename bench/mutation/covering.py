@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -121,18 +121,6 @@ class Selection:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Start the clock of a test."""
         signal.setitimer(signal.ITIMER_PROF, self._limits_s[item.nodeid])
-
-
-class NewTests:
-    """A plugin of pytest that runs the tests that have no record yet."""
-
-    def __init__(self, known: Iterable[str]) -> None:
-        self._known = set(known)
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Drop tests that have a record."""
-        items[:] = [item for item in items if item.nodeid not in self._known]
 
 
 class Record(NamedTuple):

@@ -23,7 +23,6 @@ from _pytest.main import pytest_runtestloop
 from bench.mutation.covering import (
     CoveringTest,
     LineRecorder,
-    NewTests,
     Record,
     Selection,
     affordable,
@@ -36,8 +35,9 @@ ROOT = Path(__file__).parent.parent.parent
 PARTS = ("fastspml", "tests", "bench", "data", "pyproject.toml", "setup.cfg", "README.md", "CHANGELOG.md", "LICENSE")
 # A test fails if it takes more CPU time than LIMIT_FACTOR times its usual one and LIMIT_EXTRA_S.
 LIMIT_FACTOR, LIMIT_EXTRA_S = 3.0, 10.0
+RECORDING_S = 1200.0  # at most, for a file of tests
 # All tests of a mutant together may wait for longer: the machine may be busy.
-WAITING_FACTOR, WAITING_EXTRA_S = 20.0, 300.0
+WAITING_FACTOR, WAITING_EXTRA_S = 10.0, 60.0
 KILLED = ("failed", "time")
 OPTIONS = (
     "-q", "-o", "addopts=", "--benchmark-disable", "-p", "no:cacheprovider",
@@ -112,38 +112,34 @@ def run_pytest(copy: Path, tests: Sequence[str], options: Sequence[str], plugins
 
 
 def recorded(copy: Path, tests: Sequence[str], module: str) -> list[CoveringTest]:
-    """Return the tests of some files with the lines that they run; new tests are recorded first, and must pass.
+    """Return the tests of some files with the lines of the package that they run.
 
-    If the module has changed since the lines of a file's tests were recorded, no line of it is known.
+    A file is recorded anew if it or the module has changed since. Its tests must pass.
     """
     found: list[CoveringTest] = []
     for test in tests:
-        path, digest = copy.parent / "lines" / f"{test}.json", digest_of(copy / "tests" / test)
+        path = copy.parent / "lines" / f"{test}.json"
+        digest, module_digest = digest_of(copy / "tests" / test), digest_of(copy / "fastspml" / module)
         record = Record.read(path)
-        if record.digest != digest:
-            new_path = path.with_suffix(".new")
-            new_path.unlink(missing_ok=True)
-            known = [known.name for known in record.tests]
-            outcome = in_fork(lambda test=test, known=known, path=new_path: _record(copy, test, known, path), 1200.0)
+        if record.digest != digest or record.modules.get(module) != module_digest:
+            path.unlink(missing_ok=True)
+            outcome = in_fork(partial(_record, copy, test, digest, path), RECORDING_S)
+            if outcome not in ("passed", "none"):  # the tracer slows tests down, which may fail some
+                outcome = in_fork(partial(run_pytest, copy, [test], [], []), RECORDING_S)
             if outcome not in ("passed", "none"):
-                outcome = in_fork(lambda test=test: run_pytest(copy, [test], [], []), 1200.0)
-            if outcome != "passed" and not new_path.exists():
                 raise RuntimeError(f"{test} must pass without any change")
-            new = Record.read(new_path)
-            record = Record(digest, new.modules | record.modules, [*record.tests, *new.tests])
-            record.write(path)
-        is_changed = record.modules.get(module) != digest_of(copy / "fastspml" / module)
-        found += [known._replace(lines={}, fixture_lines={}) if is_changed else known for known in record.tests]
+            record = Record.read(path)
+        found += record.tests
     return found
 
 
-def _record(copy: Path, test: str, known: Sequence[str], path: Path) -> int:
-    """Write the lines that the tests of a file run, but for known tests."""
+def _record(copy: Path, test: str, digest: str, path: Path) -> int:
+    """Write the lines that the tests of a file run."""
     recorder = LineRecorder(copy / "fastspml")
-    status = run_pytest(copy, [test], [], [recorder, NewTests(known)])
+    status = run_pytest(copy, [test], [], [recorder])
     package = copy / "fastspml"
     modules = {found.relative_to(package).as_posix(): digest_of(found) for found in package.rglob("*.py")}
-    Record("", modules, recorder.tests).write(path)
+    Record(digest, modules, recorder.tests).write(path)
     return status
 
 
