@@ -90,9 +90,9 @@ def test_lines_that_run_on_import_may_matter_to_any_test():
 
 def test_the_fastest_tests_run_until_the_budget_is_spent():
     slow, fast, never = (
-        covering_test(f"x.py::{name}", s) for name, s in (("slow", 6.0), ("fast", 3.0), ("never", 9.0))
+        covering_test(f"x.py::{name}", s) for name, s in (("slow", 18.0), ("fast", 7.0), ("never", 20.0))
     )
-    starting, last = covering_test("y.py::starting", 0.5, starts=True), covering_test("y.py::last", 0.6)
+    starting, last = covering_test("y.py::starting", 0.5, starts=True), covering_test("y.py::last", 1.0)
     assert names(affordable([slow, fast, never], [])) == [["x.py::fast", "x.py::slow"], []]
     assert names(affordable([slow, fast], [starting, last])) == [["x.py::fast", "x.py::slow"], ["y.py::last"]]
     assert names(affordable([], [covering_test("x.py::only", 99.0)])) == [[], ["x.py::only"]]

@@ -107,6 +107,12 @@ def test_matlab_bytes_count_as_the_numbers_they_become(tmp_path, small):
         read_matlab(path)
 
 
+def test_limits_are_those_that_users_are_told():
+    assert (bounds.UNPACKED_BYTES, bounds.MOST_EXPANSION) == (33_554_432, 100)
+    assert (bounds.LONGEST_LINE, bounds.LONGEST_NAME, bounds.LARGEST_INDEX) == (33_554_432, 1000, 2_147_483_647)
+    assert (bounds.MOST_CELLS, bounds.NAME_ARRAY_BYTES) == (1_048_576, 1_073_741_824)
+
+
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_matlab_cell_arrays_have_a_limit(tmp_path, monkeypatch, most):
     monkeypatch.setattr(matlab, "MOST_CELLS", most)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-BUDGET_S, PROCESS_S = 15.0, 5.0  # of CPU time for the tests of a mutant; what a test that starts processes counts more
+BUDGET_S, PROCESS_S = 30.0, 5.0  # of CPU time for the tests of a mutant; what a test that starts processes counts more
 STARTERS = ("_execute_child", "spawnv_passfds", "_launch")  # of subprocess and multiprocessing
 
 
