@@ -305,7 +305,7 @@ def connect(model: Metric | Any, network: Network, k: int, n_threads: int = 1) -
     links = csr_from_parts(
         np.ones(nodes.size, dtype=bool),
         nodes.ravel().astype(index_dtype(n_nodes)),
-        np.arange(0, nodes.size + 1, k),
+        k * np.arange(n_nodes + 1),
         (n_nodes, n_nodes),
     )
     return freeze_csr(links)
