@@ -288,6 +288,16 @@ def test_scanning_ranks_like_the_index_by_any_metric(both, monkeypatch, form, sc
         np.testing.assert_allclose(vars(got)[name], vars(expected)[name], rtol=1e-9 if form == "full" else 0)
 
 
+def test_scanning_ranks_no_links_of_a_node_that_is_linked_to_all_or_to_none(tmp_path):
+    links = np.zeros((5, 5), dtype=bool)
+    links[0, 1:] = links[2, 1] = True
+    fs.write_networks(tmp_path / "n.h5", fs.Network(np.eye(5), links))
+    (in_file,) = fs.read_networks(tmp_path / "n.h5", mapped=True)
+    got = fs.link_quality(fs.Metric.identity(5), in_file, np.arange(5), k=2)
+    for name in MEASURES:
+        assert np.isnan(vars(got)[name]).tolist() == [True, True, False, True, True], name
+
+
 def test_scanning_ranks_by_definition(tmp_path):
     network = make_network()
     fs.write_networks(tmp_path / "n.h5", network)
