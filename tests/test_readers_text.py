@@ -401,12 +401,19 @@ def test_progress_of_edges_and_attributes_is_told(tmp_path, monkeypatch, content
 
 def test_records_of_a_table_have_the_number_of_their_first_line(tmp_path):
     path = write(tmp_path / "t.csv", 'a,b\n"c\n\nd",e\n , \n\n"f,""g",h')
-    limit = csv.field_size_limit()
     problems = lines.Problems()
     got = list(csv_records(path, ",", problems))
     assert got == [(1, ["a", "b"]), (2, ["c\n\nd", "e"]), (7, ['f,"g', "h"])]
     assert problems.n_bad == 0
-    assert csv.field_size_limit() == limit
+
+
+def test_reading_a_table_leaves_the_limit_of_the_module_csv_as_it_was(tmp_path):
+    before = csv.field_size_limit(12_345)
+    try:
+        assert list(csv_records(write(tmp_path / "t.csv", "a,b\n"), ",", lines.Problems())) == [(1, ["a", "b"])]
+        assert csv.field_size_limit() == 12_345
+    finally:
+        csv.field_size_limit(before)
 
 
 def test_words_may_have_a_thousand_letters_and_occur_no_times(tmp_path):

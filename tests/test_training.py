@@ -963,3 +963,9 @@ def test_a_prior_is_added_to_the_diagonal(is_full):
     metric = packed.with_prior(entries, 0.5, is_full)
     assert metric.tolist() == expected
     assert packed.without_prior(metric, 0.5, is_full).tolist() == entries.tolist()
+
+
+def test_the_first_iteration_of_algorithm_1_evaluates_at_the_identity():
+    """One triplet, (0, 2, 1): its gap is 1 - 1.5 at the identity, so that a margin of 1 is violated; at 3 I it is not."""
+    network = fs.Network(np.diag([0.0, 1.0, 1.5**0.5]), np.eye(3, k=1) * [[1], [0], [0]])
+    assert fs.SPML.paper(n_iters=1, batch_size=7).fit(network).violations_.tolist() == [7]

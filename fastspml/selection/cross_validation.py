@@ -183,7 +183,7 @@ def _refinements(estimator: Any, grid: Grid | None) -> list[Refinement]:
 def _baselines(networks: list[Network], folds: Folds, scoring: Scoring) -> dict[str, Trial]:
     """Return the trials of rankings that learn nothing, on the same folds."""
     weightings = suitable_weightings(networks)
-    found: dict[str, Any] = {"Euclid": Euclid(None if weightings == [None] else "none")}
+    found: dict[str, Any] = {"Euclid": Euclid(None)}
     if weightings != [None]:
         found |= {"cosine tf-idf": CosineTfidf()} if "tfidf" in weightings else {"cosine": Euclid("l2")}
     if len({network.name for network in networks}) == len(networks):  # links are counted by the name of the task
