@@ -229,6 +229,13 @@ def test_lines_that_are_kept_are_returned(tmp_path):
     assert lines.path.read_text() == '{"iteration": 2}\n{"iteration": 3}\n'
 
 
+def test_a_line_follows_the_one_before(tmp_path):
+    lines = Lines(tmp_path / "log.jsonl")
+    lines.append({"event": "started"})
+    lines.append({"event": "finished"})
+    assert lines.path.read_text() == '{"event": "started"}\n{"event": "finished"}\n'
+
+
 def test_lines_that_cannot_be_written_say_so(tmp_path):
     with pytest.raises(OSError, match="log.jsonl could not be written: No such file or directory"):
         Lines(tmp_path / "gone" / "log.jsonl").append({})
