@@ -24,6 +24,7 @@ from fastspml.runs.lock import holder, locked
 from fastspml.runs.opening import check_networks, name_digests, networks_of, split, trained_networks
 from fastspml.runs.run import Stopped, train
 from fastspml.runs.selecting import select_and_train
+from fastspml.runs.signals import noted_signals
 from fastspml.training import chunks
 from fastspml.training.state import Progress
 from tests.conftest import make_network
@@ -581,3 +582,10 @@ def test_a_selection_is_recorded_as_a_run(config, tmp_path):
     assert not (tmp_path / "run" / "checkpoints").exists()
     with pytest.raises(FileExistsError, match="is not empty: it holds a run; name a new folder"):
         select_and_train(config, tmp_path / "run", {"margin": [1.0]})
+
+
+def test_signals_mean_what_they_did_before():
+    before = signal.getsignal(signal.SIGUSR1)
+    with noted_signals():
+        assert signal.getsignal(signal.SIGUSR1) is not before
+    assert signal.getsignal(signal.SIGUSR1) is before
