@@ -167,7 +167,7 @@ class HiddenLinks:
                 values = self._rank_by_metric(metric, is_candidate, k, n_threads)
             else:
                 values = self._rank_by_scores(scorer, is_candidate, k)  # type: ignore[arg-type]
-            return LinkQuality(**{name: values[:, place] for place, name in enumerate(MEASURES)}, k=int(k))
+            return LinkQuality(**dict(zip(MEASURES, values.T, strict=True)), k=int(k))
 
         quality = rank(self._is_candidate)
         rows = take_rows(self.network.features, self.nodes.astype(np.int64))
