@@ -427,7 +427,7 @@ def test_sweeps_over_the_pairs_are_at_most_a_thousand(networks):
 
 
 def test_more_features_than_liblinear_can_count_are_refused():
-    """A matrix that says that it has so many."""
+    """A matrix that claims 2**31 - 1 entries."""
     pairs, labels = sparse.csr_array([[1.0], [2.0]]), np.array([-1, 1])
     parts = {name: getattr(pairs, name) for name in ("data", "indices", "indptr", "shape")}
     weights = pair_svm._liblinear(SimpleNamespace(nnz=2**31 - 1, **parts), labels, 1.0)

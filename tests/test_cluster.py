@@ -546,7 +546,7 @@ def test_only_what_changed_is_sent_to_a_worker_that_ran_the_round_before(tasks, 
     begun_at = [(start.round.start, start.since) for _, start, _ in client.calls]
     first, second, *_ = sorted(dict.fromkeys(start for start, _ in begun_at))
     assert begun_at[-1][1] is not None
-    assert (first, None) in begun_at  # it asked for all totals
+    assert (first, None) in begun_at  # it requested all totals
     assert {since for start, since in begun_at if start == second} == {first}
 
 

@@ -112,7 +112,7 @@ def test_memory_of_networks_that_share_arrays_is_counted_for_each(path, monkeypa
 TEXT, ROW = 128, 24
 EYE = 3 * 8 + 3 * 4 + 4 * 8  # data, indices and indptr of 3 x 3 features
 NO_LINKS = 4 * 8
-NAME = 3 + TEXT + 2 * 3  # the name of a network with three letters, as it is stored and as text
+NAME = 3 + TEXT + 2 * 3  # the name of a network with three letters, in its stored form and as text
 
 
 def write_eye(path, links=None, **names):

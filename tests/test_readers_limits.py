@@ -247,7 +247,7 @@ def test_a_packed_index_of_one_line(tmp_path):
 
 
 def test_a_packed_index_that_declares_a_huge_dictionary(tmp_path):
-    """Found by bench.torture: a byte of the header of an .xz file lets its decoder ask for 4 GB."""
+    """Found by bench.torture: a byte of the header of an .xz file makes its decoder allocate 4 GB."""
     packed = bytearray(lzma.compress(b"Package: a\n\n"))
     start, length = 12, (packed[12] + 1) * 4  # of the header of the first block
     packed[start + 4] = 40

@@ -937,7 +937,9 @@ def test_the_command_refuses_what_it_cannot_serve(capsys, tmp_path):
 
 def test_the_last_port_can_be_listened_on():
     with contextlib.suppress(OSError):  # another process may have it
-        LinkServer(make_service(), port=65535).server_close()
+        server = LinkServer(make_service(), port=65535)
+        server.server_close()
+        assert server.server_address[1] == 65535
 
 
 def test_a_service_on_another_address_answers_for_any_host():

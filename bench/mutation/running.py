@@ -177,7 +177,7 @@ def outcomes_of(copy: Path, module: str, found: Sequence[Mutant], tests: Sequenc
 
 
 def _imported_anew(copy: Path, tests: Sequence[CoveringTest]) -> str:
-    """Run tests on the copy as it is now."""
+    """Run tests on the present text of the copy, in a new process."""
     if not tests:
         return "none"
     files = list(dict.fromkeys(test.file for test in tests))
