@@ -77,12 +77,12 @@ MUTANTS: dict[tuple[str, str], list[tuple[str, str, str]]] = {
         ("empty rows are twins", "if row and row in", "if row in"),
         ("last twin", "training_nodes.setdefault(row, name)", "training_nodes[row] = name"),
     ],
-    ("io/readers/edges.py", "test_readers_text.py"): [
+    ("io/readers/edges.py", "test_readers_edges.py"): [
         ("header of edges", "elif n_done > 0 or suffix", "elif suffix"),
         ("no header of edges", "elif n_done > 0 or suffix", "elif True or suffix"),
     ],
-    ("tokens.py", "test_readers_text.py"): [("longest word", "len(word) <= LONGEST_WORD", "len(word) < LONGEST_WORD")],
-    ("io/readers/debian.py", "test_readers_text.py"): [
+    ("tokens.py", "test_tokens.py"): [("longest word", "len(word) <= LONGEST_WORD", "len(word) < LONGEST_WORD")],
+    ("io/readers/debian.py", "test_readers_debian.py"): [
         (
             "older version wins",
             "_version_key(package.version) > _version_key(known.version)",
