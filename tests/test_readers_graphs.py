@@ -211,6 +211,8 @@ def test_snap_ego_files_that_cannot_be_skipped(tmp_path):
         ValueError, match=r"7\.feat has no good line: 4 bad lines: 7\.feat, line 1: expected 2 features"
     ):
         read_snap_ego(write_ego(tmp_path, egofeat="1 1\n", featnames="0 a\n1 b\n"), 7, skip_bad=True)
+    with pytest.raises(ValueError, match=r"^7\.feat has no good line: a node and its features are expected in each\.$"):
+        read_snap_ego(write_ego(tmp_path, feat="\n \n"), 7)
 
 
 @pytest.mark.parametrize("ego", ["0", "107", "348", "414", "686", "698", "1684", "1912", "3437", "3980"])
@@ -360,9 +362,11 @@ def test_linqs_files_that_cannot_be_skipped(tmp_path):
         ValueError, match=r"2 bad lines: a\.content, line 1: expected 3 fields .id, features, label., got 2"
     ):
         read_linqs(write_linqs(tmp_path, "a", "p1 1\np2 1\n"))
-    with pytest.raises(ValueError, match=r"a\.content has no good line; expected an id, features and a label in each"):
+    with pytest.raises(
+        ValueError, match=r"a\.content has no good line: 2 bad lines: a\.content, line 1: expected 3 fie"
+    ):
         read_linqs(tmp_path / "a.content", skip_bad=True)
-    with pytest.raises(ValueError, match=r"b\.content has no good line"):
+    with pytest.raises(ValueError, match=r"^b\.content has no good line: an id, features and a label are expected in"):
         read_linqs(write_linqs(tmp_path, "b", "\n\n"))
     (tmp_path / "cora.cites").unlink()
     with pytest.raises(

@@ -64,6 +64,11 @@ class Problems:
         if self.n_bad:
             warnings.warn(f"skipped {self.summary()}.", stacklevel=3)
 
+    def nothing_good(self, path: Path, expected: str) -> ValueError:
+        """Return the error for a file without a good line: its bad lines or, of blank ones, what was expected."""
+        self.check()
+        return ValueError(f"{path.name} has no good line: {self.summary() if self.n_bad else expected}.")
+
     def summary(self) -> str:
         """Return the number of bad lines, and the first of them."""
         plural = "" if self.n_bad == 1 else "s"

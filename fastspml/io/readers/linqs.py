@@ -126,8 +126,7 @@ def _read_papers(path: Path, problems: Problems) -> Papers:
             positions[paper] = len(rows)
             rows.append(row)
     if not rows:
-        problems.check()
-        raise ValueError(f"{path.name} has no good line; expected an id, features and a label in each.")
+        raise problems.nothing_good(path, "an id, features and a label are expected in each")
     return Papers(positions, rows_to_csr(rows, n_fields - 2), dropped)
 
 

@@ -173,8 +173,7 @@ def _read_alters(path: Path, ego: str, n_features: int, problems: Problems) -> A
             continue
         alters.positions[node] = len(alters.rows)
     if not alters.rows:
-        problems.check()
-        raise ValueError(f"{path.name} has no good line: {problems.summary()}.")
+        raise problems.nothing_good(path, "a node and its features are expected in each")
     return alters
 
 
