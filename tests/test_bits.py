@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import fastspml as fs
-from fastspml.kernels.arguments import N_SUMMED
 from fastspml.training import chunks, estimator
+from tests.fit_cases import bits
 
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())
 FACTORED = {
@@ -45,12 +45,6 @@ def models(form="diagonal", n_shards=3, **params):
 
 def again(model, **params):
     return type(model)(**model.get_params() | params)
-
-
-def bits(model):
-    state = model.state_
-    summed = [part.tobytes() for part in state.whole[:N_SUMMED]]
-    return summed, state.violations.tobytes(), state.harmonic, state.work
 
 
 # ---- one shard: the paper's algorithm, as it always was ----

@@ -28,6 +28,7 @@ from fastspml.kernels.arguments import N_SUMMED
 from fastspml.training.problem import lay_out
 from fastspml.training.shards import Shard, ShardMemory, run_shard
 from fastspml.training.state import copy_sums, n_summed
+from tests.fit_cases import bits, small_networks, weighted_tasks
 
 HERE, OTHER = "tcp://127.0.0.1:1", "tcp://192.0.2.1:1"  # addresses of this machine and of another one
 
@@ -105,14 +106,13 @@ class Never:
 
 @pytest.fixture(scope="module")
 def tasks():
-    networks = fs.synthetic_networks(n_tasks=2, n_nodes=120, n_features=90, words_per_node=12, links_per_node=4)
-    return fs.Weighting("tfidf").fit_transform(networks)
+    return weighted_tasks()
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     path = tmp_path_factory.mktemp("networks") / "nets.h5"
-    fs.write_networks(path, fs.synthetic_networks(n_tasks=2, n_nodes=60, n_features=50, words_per_node=8, seed=1))
+    fs.write_networks(path, small_networks())
     return path
 
 
@@ -124,12 +124,6 @@ def every_round(monkeypatch):
 
 def made(kind=fs.MTSPML.paper, **params):
     return kind(**{"batch_size": 7, "n_iters": 75, "shards": 3, "seed": 9} | params)
-
-
-def bits(model):
-    state = model.state_
-    summed = [part.tobytes() for part in state.whole[:N_SUMMED]]
-    return summed, state.violations.tobytes(), state.harmonic, state.work
 
 
 def fitted_there(model, networks, client):

@@ -20,7 +20,7 @@ import fastspml as fs
 from fastspml import distributed
 from fastspml.cli import main
 from fastspml.cluster import dealing, driver
-from fastspml.kernels.arguments import N_SUMMED
+from tests.fit_cases import bits, small_networks, weighted_tasks
 
 dask = pytest.importorskip("distributed", reason="the extra 'distributed' is not installed")
 
@@ -48,14 +48,13 @@ def other_machine(monkeypatch):
 
 @pytest.fixture(scope="module")
 def tasks():
-    networks = fs.synthetic_networks(n_tasks=2, n_nodes=120, n_features=90, words_per_node=12, links_per_node=4)
-    return fs.Weighting("tfidf").fit_transform(networks)
+    return weighted_tasks()
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     path = tmp_path_factory.mktemp("networks") / "nets.h5"
-    fs.write_networks(path, fs.synthetic_networks(n_tasks=2, n_nodes=60, n_features=50, words_per_node=8, seed=1))
+    fs.write_networks(path, small_networks())
     return path
 
 
@@ -66,12 +65,6 @@ def models(form="diagonal", **params):
 
 def again(model):
     return type(model)(**model.get_params())
-
-
-def bits(model):
-    state = model.state_
-    summed = [part.tobytes() for part in state.whole[:N_SUMMED]]
-    return summed, state.violations.tobytes(), state.harmonic, state.work
 
 
 def kill(client, addresses):
@@ -139,7 +132,7 @@ def test_projected_sums(client, tasks, every_round, form):
 
 @pytest.mark.parametrize("compress", [False, True])
 def test_workers_read_the_file_themselves(client, tmp_path, every_round, other_machine, compress):
-    networks = fs.synthetic_networks(n_tasks=2, n_nodes=60, n_features=50, words_per_node=8, seed=1)
+    networks = small_networks()
     fs.write_networks(tmp_path / "nets.h5", networks, compress=compress)
     model = fs.MTSPML.paper(weighting="tfidf", n_iters=60, shards=3)
     expected = bits(model.fit(networks))
