@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ import fastspml as fs
 from fastspml import distributed
 from fastspml.cli import main
 from fastspml.cluster import dealing, driver
+from tests.conftest import open_files
 from tests.fit_cases import bits, small_networks, weighted_tasks
 
 dask = pytest.importorskip("distributed", reason="the extra 'distributed' is not installed")
@@ -72,16 +72,6 @@ def kill(client, addresses):
     pids = client.run(os.getpid, on_error="ignore")
     for address in addresses:
         os.kill(pids[address], signal.SIGKILL)
-
-
-def shared_files():
-    """Return the inodes of the shared memory that this process has open: also of fits in other files of tests."""
-    found = set()
-    for path in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # the folder that is read here, or a file of another thread
-            if "memfd:fastspml" in os.readlink(path):
-                found.add(path.stat().st_ino)
-    return found
 
 
 @pytest.mark.parametrize("n_workers", [1, 2])
@@ -149,7 +139,7 @@ def test_networks_in_memory_are_sent_to_other_machines(client, tasks, every_roun
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is shared on Linux only")
 def test_workers_on_the_machine_of_the_driver_share_its_networks(client, tasks, file, every_round):
-    model, seen, before = fs.MTSPML.paper(n_iters=75, shards=3), set(), shared_files()
+    model, seen, before = fs.MTSPML.paper(n_iters=75, shards=3), set(), open_files("memfd:fastspml")
 
     def look(record):
         if record.iteration > 60:
@@ -157,7 +147,7 @@ def test_workers_on_the_machine_of_the_driver_share_its_networks(client, tasks, 
 
     distributed.fit(model, file, client, look)
     assert True in seen  # a worker may not have its seat yet
-    assert shared_files() <= before
+    assert open_files("memfd:fastspml") <= before  # some may be of other tests
 
 
 @pytest.mark.parametrize("victims", [1, N_WORKERS], ids=["one", "all"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-import time
 import zipfile
 from io import BytesIO
 from pathlib import Path
@@ -384,11 +383,8 @@ def test_linqs_of_the_size_of_cora(tmp_path):
     ends = 1000 + rng.integers(2708, size=(5429, 2))
     cites = "".join(f"{cited}\t{citing}\n" for cited, citing in ends if cited != citing)
     path = write_linqs(tmp_path, content="".join(lines), cites=cites)
-    start = time.perf_counter()
     (network,) = read_linqs(path)
-    elapsed_s = time.perf_counter() - start
     assert np.array_equal(network.features.toarray(), values)
-    assert elapsed_s < 10  # about half a second; the limit only tells a reader that is far too slow
 
 
 # ---- npz ------------------------------------------------------------------------------------------------------------
