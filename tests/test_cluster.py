@@ -623,9 +623,11 @@ def test_a_worker_that_gives_no_answer_is_dropped_when_it_is_overdue_or_gone(
 
     client = Client({"a": 1, "b": 1}, on_call)
     made_, *rest = begun(made(), tasks, client)
+    seats = {address: member.future for address, member in made_.members.items()}
     got = collected(made_.run_shards(*rest))
     assert_same_shards(got, made_, *rest)
     assert got[0] is None  # progress is called meanwhile
+    assert client.cancelled[0] is seats[silent[0]]
     first = next(record for record in caplog.records if record.name == driver.__name__)
     assert first.args == (silent[0], "is gone" if is_gone else "is too slow")
 

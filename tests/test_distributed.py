@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import json
 import os
 import shutil
@@ -44,6 +45,14 @@ def every_round(monkeypatch):
 def other_machine(monkeypatch):
     """Let workers get the networks as if they were on another machine than the driver."""
     monkeypatch.setattr(driver, "shared_or_none", lambda prepared: None)
+
+
+@pytest.fixture
+def no_collection():
+    """Keep what reference cycles of Dask keep."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture(scope="module")
@@ -184,9 +193,6 @@ def test_a_worker_that_missed_a_round_is_sent_all_totals(client, tasks, every_ro
         since.append(before)
         return plain_start(self, round, before)
 
-    def has_left_nothing(dask_worker):
-        return not dask_worker.state.actors
-
     monkeypatch.setattr(dealing, "take_group", take_group)
     monkeypatch.setattr(driver.Driver, "_run_there", run_there)
     monkeypatch.setattr(driver.Driver, "_start", start)
@@ -196,10 +202,7 @@ def test_a_worker_that_missed_a_round_is_sent_all_totals(client, tasks, every_ro
     assert bits(distributed.fit(again(model), tasks, client)) == expected
     assert len(rounds) > 3
     assert sum(before is None for before in since) >= len(rounds) - 1
-    deadline = time.monotonic() + 60
-    while not all(client.run(has_left_nothing).values()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for_empty_workers(client)
 
 
 def test_a_shard_that_was_cut_off_is_continued_by_a_worker(client, tasks, every_round):
@@ -208,6 +211,14 @@ def test_a_shard_that_was_cut_off_is_continued_by_a_worker(client, tasks, every_
         cut_off = again(model).set_params(n_iters=50).fit(tasks)  # the first round has shards of four iterations
         assert cut_off.state_.local is not None
         assert bits(distributed.resume(cut_off.set_params(n_iters=100), tasks, client)) == expected
+
+
+def wait_for_empty_workers(client):
+    """Wait until no worker has a seat, but not for ever."""
+    deadline = time.monotonic() + 60
+    while any(client.run(lambda dask_worker: list(dask_worker.state.actors)).values()):
+        assert time.monotonic() < deadline, "workers keep the networks of a fit that is over"
+        time.sleep(0.05)
 
 
 def wait_for_seats(monkeypatch):
@@ -244,8 +255,8 @@ def test_a_worker_that_joins_late_is_given_shards(tasks, every_round, monkeypatc
     assert len(set(callees)) == 2
 
 
-def test_a_slow_worker_is_not_waited_for(client, tasks, every_round, monkeypatch):
-    """Shards that are overdue are run by the driver."""
+def test_a_slow_worker_is_not_waited_for(client, tasks, every_round, no_collection, monkeypatch):
+    """Shards that are overdue are run by the driver. Afterwards the worker does not keep the networks."""
     model = models()[1]
     expected = bits(model.fit(tasks))
     client.wait_for_workers(N_WORKERS, timeout=120)
@@ -266,6 +277,7 @@ def test_a_slow_worker_is_not_waited_for(client, tasks, every_round, monkeypatch
     finally:
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
+    wait_for_empty_workers(client)
 
 
 def test_stopped_on_a_cluster_and_resumed_anywhere(client, tasks, tmp_path, every_round):

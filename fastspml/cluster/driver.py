@@ -9,7 +9,7 @@ import socket
 import time
 import warnings
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import replace
@@ -88,10 +88,14 @@ class Driver:
         """Make the workers drop the run."""
         if self.shared is not None:
             self.shared.close()
-        with suppress(OSError, RuntimeError, TimeoutError):
-            self.client.cancel([member.future for member in self.members.values()], force=True)
+        self._free(self.members.values())
         self.recipe = self.shared = None
         self.members.clear()
+
+    def _free(self, members: Iterable[Member]) -> None:
+        """Make workers drop their seats at once; Dask refers to them in cycles, so they would keep them for long."""
+        with suppress(OSError, RuntimeError, TimeoutError):
+            self.client.cancel([member.future for member in members], force=True)
 
     def _ready(self) -> list[Member]:
         """Return the workers that have a seat, give one to workers that are new, and forget those that are gone."""
@@ -191,6 +195,7 @@ class Driver:
         logger.warning("worker %s %s; others run its shards.", member.address, problem)
         dealer.drop(member)
         self.members.pop(member.address, None)
+        self._free([member])
 
     def _awaited(self) -> Generator[None, None, list[Member]]:
         """Wait until a worker has a seat, but not for ever; yield meanwhile."""
