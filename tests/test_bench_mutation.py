@@ -142,7 +142,8 @@ def test_a_survivor_is_killed_if_all_mutants_like_it_on_its_line_are(tmp_path, m
     survivor = {"line": 2, "code": "y = a[0, 0]", "before": "0", "after": "1"}
     for killed, expected in (((), 3), ((second,), 3), ((second, "x = 0\ny = a[1, 0]\n"), 4)):
 
-        def outcomes(copy, module, found, tests, known=killed):
+        def outcomes(copy, module, found, tests, anew, known=killed):
+            assert anew
             return ["failed" if mutant.text in known else "passed" for mutant in found]
 
         monkeypatch.setattr(mutation, "outcomes_of", outcomes)
@@ -163,14 +164,23 @@ class Kind:
 
 def never_called():
     return 1
+
+def name_of_size():
+    return "small"
+
+SIZE = name_of_size()
 """
-TESTS_OF_MODULE = """from fastspml.small import Kind, is_small
+TESTS_OF_MODULE = """from fastspml.small import SIZE, Kind, is_small, name_of_size
 
 def test_bounds():
     assert is_small(1) and not is_small(3)
 
 def test_name():
     assert Kind().name == "kind"
+
+def test_size():
+    assert SIZE == "small"
+    name_of_size()
 """
 PROGRAM = """
 from pathlib import Path
@@ -179,8 +189,10 @@ from bench.mutation.running import outcomes_of
 
 copy = Path("copy").resolve()
 found = mutants((copy / "fastspml" / "small.py").read_text())
-for mutant, outcome in zip(found, outcomes_of(copy, "small.py", found, ["test_small.py"])):
+tests = ["test_small.py"]
+for mutant, outcome in zip(found, outcomes_of(copy, "small.py", found, tests)):
     print(f"{mutant.line}: {mutant.before} -> {mutant.after}: {outcome}")
+print(outcomes_of(copy, "small.py", found[-2:], tests, anew=True))
 """
 
 
@@ -203,6 +215,8 @@ def test_mutants_are_tested_in_functions_and_on_import(tmp_path):
         '11: return "kind" -> return None: failed',
         "14: return 1 -> return None: passed",
         "14: 1 -> 2: passed",
+        '17: return "small" -> return None: passed',  # it runs on import
+        "['passed', 'failed']",
     ]
     assert (tmp_path / "copy" / "fastspml" / "small.py").read_text() == MODULE
 

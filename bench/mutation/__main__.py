@@ -46,17 +46,17 @@ def score_module(copy: Path, module: str, sample: int | None, seed: int) -> dict
         chosen = random.Random(f"{seed}/{module}").sample(found, sample)
     outcomes = outcomes_of(copy, module, chosen, tests_of(module))
     survivors = [survivor_of(text, m) for m, outcome in zip(chosen, outcomes, strict=True) if outcome not in KILLED]
-    return new_row(found, len(chosen), sorted(survivors, key=lambda survivor: survivor["line"]))
+    return retest(copy, module, new_row(found, len(chosen), survivors))
 
 
 def retest(copy: Path, module: str, row: dict[str, Any]) -> dict[str, Any]:
-    """Test the survivors of a stored row once more, if they have no reason; return the row with what is killed now."""
+    """Test the survivors of a row without a reason once more, imported anew; return the row with what is killed now."""
     text = (copy / "fastspml" / module).read_text()
     found = mutants(text)
     survivors = [old for old in row["survivors"] if reason(module, old) is not None]
     alike = [_alike(module, found, old) for old in row["survivors"] if old not in survivors]
     flat = [mutant for group in alike for mutant in group]
-    outcomes = dict(zip(map(id, flat), outcomes_of(copy, module, flat, tests_of(module)), strict=True))
+    outcomes = dict(zip(map(id, flat), outcomes_of(copy, module, flat, tests_of(module), anew=True), strict=True))
     for group in alike:
         alive = [mutant for mutant in group if outcomes[id(mutant)] not in KILLED]
         survivors += [survivor_of(text, mutant) for mutant in alive[:1]]

@@ -158,11 +158,16 @@ def written(path: Path, text: str) -> Iterator[None]:
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def outcomes_of(copy: Path, module: str, found: Sequence[Mutant], tests: Sequence[str]) -> list[str]:
-    """Return for each mutant "failed" or "time" if a test kills it: those that run its lines, then others that may."""
+def outcomes_of(
+    copy: Path, module: str, found: Sequence[Mutant], tests: Sequence[str], anew: bool = False
+) -> list[str]:
+    """Return for each mutant "failed" or "time" if a test kills it: those that run its lines, then others that may.
+
+    ``anew`` imports every mutant in a process of its own, which is slow. It is needed where functions run on import.
+    """
     path = copy / "fastspml" / module
     original, known = path.read_text(), recorded(copy, tests, module)
-    on_import = [runs_on_import(original, mutant.line) for mutant in found]
+    on_import = [anew or runs_on_import(original, mutant.line) for mutant in found]
     places = [(mutant.line, mutant.last_line, flag) for mutant, flag in zip(found, on_import, strict=True)]
     groups = [affordable(*covering(known, module, *place)) for place in places]
     late = [place for place, (certain, _) in enumerate(groups) if certain and not on_import[place]]
