@@ -105,8 +105,8 @@ def test_constants_and_defaults_run_on_import_and_bodies_do_not(line, expected):
 
 
 def row(killed, survivors=()):
-    counts = {"mutants": 9, "tested": killed + len(survivors), "killed": killed}
-    return counts | {"commit": "abc", "survivors": list(survivors)}
+    counts = {"mutants": 9, "tested": killed + len(survivors), "killed_at_first": killed - 1, "killed": killed}
+    return counts | {"commit": "abc", "seed": 5, "survivors": list(survivors)}
 
 
 def test_rows_of_other_modules_are_kept(tmp_path):
@@ -115,16 +115,16 @@ def test_rows_of_other_modules_are_kept(tmp_path):
     results.store_results(tmp_path, "links.py", row(5))
     rows = results.read_results(tmp_path)
     assert {module: row["killed"] for module, row in rows.items()} == {"leaks.py": 4, "links.py": 5}
-    assert "| all |  | 18 | 9 | 9 | 0 | 1.000 |" in (tmp_path / "mutation.md").read_text()
+    assert "| all |  |  | 18 | 9 | 7 | 9 | 0 | 1.000 |" in (tmp_path / "mutation.md").read_text()
 
 
 def test_a_survivor_is_shown_with_its_reason(monkeypatch):
     survivor = {"line": 3, "code": "x = 1", "before": "1", "after": "2"}
     monkeypatch.setattr(results, "equivalents", dict)
-    assert "| all |  | 9 | 4 | 3 | 0 | 0.750 |" in results.page({"links.py": row(3, [survivor])})
+    assert "| all |  |  | 9 | 4 | 2 | 3 | 0 | 0.750 |" in results.page({"links.py": row(3, [survivor])})
     monkeypatch.setattr(results, "equivalents", lambda: {"links.py": {"x = 1": {"1 -> 2": "x is never read."}}})
     page = results.page({"links.py": row(3, [survivor])})
-    assert "| all |  | 9 | 4 | 3 | 1 | 0.750 |" in page
+    assert "| links.py | abc | 5 | 9 | 4 | 2 | 3 | 1 | 0.750 |" in page
     assert "- `links.py`, line 3, `x = 1`: `1` became `2`. x is never read." in page
 
 

@@ -119,9 +119,10 @@ def main() -> None:
             if time.perf_counter() - began >= 60 * options.minutes:
                 break
             if options.survivors:
-                row = retest(copy, module, stored[module])
+                first = {name: stored[module][name] for name in ("killed_at_first", "seed")}
+                row = retest(copy, module, stored[module]) | first
             else:
-                row = score_module(copy, module, options.sample, options.seed)
+                row = score_module(copy, module, options.sample, options.seed) | {"seed": options.seed}
             store_results(options.output, module, row)
             print(f"{module}: {row['killed']} of {row['tested']}", flush=True)
             for s in [s for s in row["survivors"] if reason(module, s) is None]:

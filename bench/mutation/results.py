@@ -41,10 +41,11 @@ def survivor_of(text: str, mutant: Mutant) -> dict[str, Any]:
 
 
 def new_row(found: list[Mutant], n_tested: int, survivors: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the row of a module, of which some mutants were tested."""
+    """Return the row of a module, of which some mutants were tested for the first time."""
     killed = n_tested - len(survivors)
     commit = str(about()["commit"])
-    return {"mutants": len(found), "tested": n_tested, "killed": killed, "commit": commit, "survivors": survivors}
+    counts = {"mutants": len(found), "tested": n_tested, "killed_at_first": killed, "killed": killed}
+    return counts | {"commit": commit, "survivors": survivors}
 
 
 def read_results(folder: Path) -> dict[str, dict[str, Any]]:
@@ -69,11 +70,12 @@ def page(results: dict[str, dict[str, Any]]) -> str:
     rows: list[list[Any]] = []
     for module, result in results.items():
         n_explained = sum(reason(module, survivor) is not None for survivor in result["survivors"])
-        rows.append([module, result["commit"], result["mutants"], result["tested"], result["killed"], n_explained])
-    rows.append(["all", "", *(sum(row[column] for row in rows) for column in range(2, 6))])
+        counts = [result[name] for name in ("mutants", "tested", "killed_at_first", "killed")]
+        rows.append([module, result["commit"], result["seed"], *counts, n_explained])
+    rows.append(["all", "", "", *(sum(row[column] for row in rows) for column in range(3, 8))])
     for row in rows:
-        row.append(row[4] / max(1, row[3]))
-    n_mutants, tested, killed, explained, score = rows[-1][2:]
+        row.append(row[6] / max(1, row[4]))
+    n_mutants, tested, killed_at_first, killed, explained, score = rows[-1][3:]
     survivors = [
         f"- `{module}`, line {survivor['line']}, `{_short(survivor['code'])}`:"
         f" `{_short(survivor['before'])}` became `{_short(survivor['after'])}`."
@@ -86,11 +88,12 @@ def page(results: dict[str, dict[str, Any]]) -> str:
 Made by `python -m bench.mutation`: mutants of each module outside the kernels, each a small change of one operator,
 constant, condition, result or statement. The tests of its module run on each: those that run the changed lines, the
 fastest first, until {BUDGET_S:g} s of CPU time are spent. A mutant is killed if a test fails or takes far longer than
-usual. {tested:,} of {n_mutants:,} mutants were tested and {killed:,} were killed, {score:.3f}. Of the
-{tested - killed:,} survivors, {explained:,} have a reason below why no test can or should notice them.
-{len(results)} of {len(TESTS)} modules have been measured.
+usual. {tested:,} of {n_mutants:,} mutants were tested: a random sample of each module. Before any test was written for
+the sample, {killed_at_first:,} were killed, {killed_at_first / max(1, tested):.3f}: that is the estimate for all
+mutants. Now {killed:,} are killed, {score:.3f}. Of the {tested - killed:,} survivors, {explained:,} have a reason below
+why no test can or should notice them. {len(results)} of {len(TESTS)} modules have been measured.
 
-{markdown(["module", "commit", "mutants", "tested", "killed", "explained", "score"], rows)}
+{markdown(["module", "commit", "seed", "mutants", "tested", "at first", "killed", "explained", "score"], rows)}
 
 Survivors ({len(survivors):,}):
 
