@@ -1,4 +1,4 @@
-"""fastspml: learn from networks which attributes make nodes link, and predict the links of nodes never seen before.
+"""fastspml: learn from networks which features make nodes link, and predict the links of nodes never seen before.
 
 `fastspml.examples` are short scripts, `fastspml.cluster` (``fs.distributed``) fits on several machines, and
 `fastspml.sklearn` has a transformer for scikit-learn.
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# The module of each public name. A module is imported when one of its names is first used: `import fastspml` takes no
-# time, and the command line answers without importing the compiler. Type checkers see the imports at the end instead.
+# The module of each public name. A module is imported when one of its names is first used: `import fastspml` is fast,
+# and the command line answers without importing the compiler. Type checkers see the imports at the end instead.
 _HOMES = {
     "Network": "network",
     "Split": "splits",

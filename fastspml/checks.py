@@ -14,12 +14,12 @@ if TYPE_CHECKING:  # listing runs needs no NumPy
 
 
 def is_whole(value: Any) -> bool:
-    """Tell whether a value is an integer, and not True or False."""
+    """Return whether a value is an integer, and not True or False."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether a value is one real number, and not True or False."""
+    """Return whether a value is one real number, and not True or False."""
     return is_whole(value) or (isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational))
 
 
@@ -45,8 +45,10 @@ def check_seed(seed: Any, n_bits: int | None = None) -> None:
 
 def check_number(name: str, value: Any, allow_infinity: bool = False) -> None:
     """Refuse what is not a positive number, finite unless infinity is allowed."""
-    if not is_number(value) or not value > 0 or (value == math.inf and not allow_infinity):
+    if not is_number(value) or not value > 0:
         raise ValueError(f"{name} must be a positive number, got {quoted(value)}.")
+    if value == math.inf and not allow_infinity:
+        raise ValueError(f"{name} must be finite, got {quoted(value)}.")
 
 
 def check_not_negative(name: str, value: Any) -> None:

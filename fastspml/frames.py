@@ -58,8 +58,8 @@ def networks_from_frames(
     name : str, default "network"
         Name of the network, if there is only one.
     stop_words, min_df, max_df
-        Which words are kept: common English words are left out, and words of fewer than `min_df` documents or of more
-        than the share `max_df` of them.
+        Which words are kept: common English words are dropped, and words that occur in fewer than `min_df` documents or
+        in more than the share `max_df` of them.
     ignore_weights : bool, default False
         Whether edges with weights are taken as they are, each as one link, instead of refused.
 
@@ -172,5 +172,5 @@ def _edges(edges: Any, ids: np.ndarray, source: str | None, target: str | None, 
 
 
 def _is_missing(value: Any) -> bool:
-    """Tell whether a value is None, NaN or the missing value of pandas, whose comparisons have no truth value."""
+    """Return whether a value is None, NaN or the missing value of pandas, whose comparisons have no truth value."""
     return value is None or type(value).__name__ == "NAType" or bool(value != value)

@@ -153,9 +153,9 @@ def networkx_parts(graph: Any, attributes: str | None, with_features: bool) -> P
             columns.append(vocabulary.setdefault(feature, len(vocabulary)))
             values.append(value)
     if with_features and not vocabulary:
-        sought = "numeric attribute" if attributes is None else f"attribute {attributes!r} with features"
+        sought = "a numeric attribute" if attributes is None else f"an attribute {attributes!r} with features"
         warnings.warn(
-            f"no node of the graph has a {sought}, so the network has no features; "
+            f"no node of the graph has {sought}, so the network has no features; "
             "name the attribute that holds them (attributes=...), or pass features=..., a row per node.",
             stacklevel=3,
         )

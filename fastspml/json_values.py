@@ -1,4 +1,4 @@
-"""Values as strict JSON has them, which knows neither nan nor infinity."""
+"""Convert values to strict JSON, which has neither NaN nor infinity."""
 
 from __future__ import annotations
 

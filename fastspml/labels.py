@@ -51,14 +51,14 @@ def find_labels(position: Mapping[Any, int], names: np.ndarray, sentence: str) -
 
 
 def are_strings(values: np.ndarray) -> bool:
-    """Tell whether an array holds strings and nothing else."""
+    """Return whether an array holds strings and nothing else."""
     return values.dtype.kind in "UT" or (
         values.dtype.kind == "O" and all(isinstance(value, str) for value in values.ravel())
     )
 
 
 def is_frame(table: Any) -> bool:
-    """Tell whether an object is a data frame of pandas, polars or another library."""
+    """Return whether an object is a data frame of pandas, polars or another library."""
     return hasattr(table, "columns") and hasattr(table, "to_numpy")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-HUGE_PAGE = 2**21  # bytes, as on x86-64; on machines with larger ones an array need not start at a page
+HUGE_PAGE = 2**21  # bytes, as on x86-64; where huge pages are larger, arrays may be misaligned
 
 
 def available_threads() -> int:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 
 class Parameters:
-    """A dataclass whose fields are parameters; ``type(e)(**e.get_params())`` is an unfitted copy of e."""
+    """Mixin for dataclasses whose fields are parameters; ``type(e)(**e.get_params())`` is an unfitted copy of e."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name."""
@@ -40,5 +40,5 @@ class Parameters:
 
 
 def _is_same(value: Any, default: Any) -> bool:
-    """Tell whether a parameter has its default; arrays, which compare entry by entry, never do."""
+    """Return whether a parameter has its default; arrays, which compare entry by entry, never do."""
     return value is default or (type(value) is type(default) and bool(value == default))

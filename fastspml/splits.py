@@ -68,8 +68,8 @@ def split_networks(
     networks : list of Network
         The tasks. Nodes are recognised across tasks by name; networks without node names share none.
     test_size : float or int, default 0.2
-        The share of the nodes of each task that are hidden or, if an integer, their number. Each task in turn hides
-        nodes of its own until it has that number, including those that earlier tasks have hidden.
+        The share of the nodes of each task that are hidden or, if an integer, their number. Tasks are processed in
+        order: nodes that an earlier task has hidden count, and further nodes are hidden until the number is reached.
     seed : int, default 0
         Seed of the random choice.
     anchors : iterable of node names, optional
@@ -124,8 +124,8 @@ def fold_networks(
 ) -> list[list[Split]]:
     """Partition the nodes of all tasks into folds; return, per fold, the split of every task that hides it.
 
-    Every node is hidden once, in the same fold of all tasks that have it. Folds of a task differ in size by as little
-    as the nodes that it shares with earlier tasks allow. ``anchors`` are as in `split_networks`.
+    Every node is hidden once, in the same fold of all tasks that have it. The folds of a task are equal in size, except
+    for nodes that it shares with earlier tasks. ``anchors`` are as in `split_networks`.
     """
     networks, anchors = as_networks(networks), _as_anchors(networks, anchors)
     fewest = min(networks, key=lambda network: network.n_nodes)

@@ -62,9 +62,9 @@ class Tokenizer:
     stop_words : bool, default True
         Whether common English words were left out.
     min_df : int, default 2
-        Words of fewer documents than this were left out.
+        Minimum document frequency: words that occur in fewer documents were dropped.
     max_df : float, default 0.5
-        Words of more than this share of the documents were left out.
+        Maximum document frequency, as a share: words that occur in more documents were dropped.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class Tokenizer:
         return words_of(text)
 
     def leaves_out(self, word: str) -> bool:
-        """Tell whether a word, in lower case, is in no vocabulary because it is a stop word."""
+        """Return whether a word, in lower case, is in no vocabulary because it is a stop word."""
         return self.stop_words and word in STOP_WORDS
 
     def count(self, texts: Iterable[str], vocabulary: Sequence[str] | np.ndarray) -> sparse.csr_array:
@@ -165,9 +165,9 @@ def count_words(
     stop_words : bool
         Whether common English words are left out.
     min_df : int
-        Words of fewer documents than this are left out.
+        Minimum document frequency: words that occur in fewer documents are dropped.
     max_df : float
-        Words of more than this share of the documents are left out.
+        Maximum document frequency, as a share: words that occur in more documents are dropped.
     report : callable, optional
         Called with ("counting words", n_done, None) every 5,000 documents.
 

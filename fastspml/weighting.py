@@ -36,9 +36,9 @@ class Weighting:
         networks are weighted apart from the sparse features: "tfidf" and "l2" scale each block of a row to length 1,
         "l1" to l1 length 1, "none" and "binary" leave it unchanged.
     min_df : int
-        Features that fewer of the fitted nodes have are left out.
+        Minimum document frequency: features that occur in fewer of the fitted nodes are dropped.
     max_df : float
-        Features that a larger share of the fitted nodes has are left out.
+        Maximum document frequency, as a share: features that occur in more of the fitted nodes are dropped.
 
     Attributes
     ----------

@@ -382,7 +382,7 @@ def alone(links):
         (PooledSVM(seed=-1), "seed must be an integer from 0 to 2\\*\\*64 - 1, got -1"),
         (PooledSVM(seed=2**64), "seed must be an integer from 0 to 2\\*\\*64 - 1, got 18446744073709551616"),
         (PooledSVM(weighting="bm25"), "kind of weighting must be one of"),
-        (MultiTaskSVM(common_cost=np.inf), "common_cost must be a positive number, got inf"),
+        (MultiTaskSVM(common_cost=np.inf), "common_cost must be finite, got inf"),
         (MultiTaskSVM(C=-1.0), "C must be a positive number, got -1.0"),
     ],
 )

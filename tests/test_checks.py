@@ -36,7 +36,7 @@ def test_other_values_are_no_positive_integers(value):
         check_positive_integer("n", value, " or None")
 
 
-@pytest.mark.parametrize("value", [0, -1.0, np.nan, np.inf, True, "1", None, 1j])
+@pytest.mark.parametrize("value", [0, -1.0, np.nan, -np.inf, True, "1", None, 1j])
 def test_other_values_are_no_positive_numbers(value):
     with pytest.raises(ValueError, match="reg must be a positive number, got"):
         check_number("reg", value)
@@ -49,6 +49,8 @@ def test_positive_numbers_are_accepted(value):
 
 def test_infinity_is_a_positive_number_only_where_it_is_allowed():
     check_number("C", np.inf, allow_infinity=True)
+    with pytest.raises(ValueError, match="C must be finite, got inf"):
+        check_number("C", np.inf)
     for value in (-np.inf, np.nan, 0.0):
         with pytest.raises(ValueError, match="C must be a positive number, got"):
             check_number("C", value, allow_infinity=True)

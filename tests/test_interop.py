@@ -84,7 +84,7 @@ def test_a_vector_of_features_in_a_graph_holds_numbers(features):
 
 
 def test_an_attribute_that_no_node_has_is_named_in_a_warning():
-    with pytest.warns(UserWarning, match="no node of the graph has a attribute 'age' with features"):
+    with pytest.warns(UserWarning, match="no node of the graph has an attribute 'age' with features"):
         assert fs.Network.from_networkx(networkx.Graph([(0, 1)]), "age").n_features == 0
 
 

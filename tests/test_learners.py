@@ -331,7 +331,7 @@ def without_factors(metric):
 def test_regs_that_are_all_infinite_are_refused(networks):
     with pytest.raises(ValueError, match="both infinite, so nothing can be learned; make one finite"):
         fs.MTSPML.paper(common_reg=np.inf, task_reg=[1.0, np.inf]).fit(networks[:2])
-    with pytest.raises(ValueError, match="reg must be a positive number, got inf"):
+    with pytest.raises(ValueError, match="reg must be finite, got inf"):
         fs.SPML.paper(reg=np.inf).fit(networks[0])
 
 

@@ -553,7 +553,7 @@ def test_a_negative_counter_is_refused(path, network):
     ("parameters", "match"),
     [
         ({"reg": -1}, "reg must be a positive number, got -1"),
-        ({"reg": float("inf")}, "reg must be a positive number, got inf"),
+        ({"reg": float("inf")}, "reg must be finite, got inf"),
         ({"n_iters": 0.5}, "n_iters must be a positive integer, got 0.5"),
         ({"seed": -1}, "seed must be an integer from 0"),
         ({"score": "x" * 5000}, "score must be 'distance' or 'similarity', got 'xxx"),

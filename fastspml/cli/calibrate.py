@@ -17,7 +17,7 @@ fastspml calibrate model.h5 --networks networks.h5 -o calibrated.h5 --json"""
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("path", metavar="RUN", help="run folder, or a model file with --networks")
-    parser.add_argument("--networks", help="file of networks; a run folder knows its own")
+    parser.add_argument("--networks", help="file of networks (default: those of the run)")
     parser.add_argument("--folds", type=int, default=5, help="folds of the cross-validation, a fit each (default: 5)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the folds (default: 0)")
     parser.add_argument("-o", "--output", help="model file to write; must not exist (default: the model is replaced)")

@@ -20,7 +20,7 @@ fastspml evaluate runs/example --nodes apt dpkg --json"""
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("path", metavar="RUN", help="run folder, or a model file with --networks")
-    parser.add_argument("--networks", help="file of networks; a run folder knows its own")
+    parser.add_argument("--networks", help="file of networks (default: those of the run)")
     parser.add_argument("--nodes", nargs="+", metavar="NAME", help="only these of the hidden nodes")
     parser.add_argument("-k", type=int, default=10, help="for hits at k (default: 10)")
     parser.add_argument("--json", action="store_true", help="print JSON, with the values of every node")

@@ -20,7 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("path", metavar="RUN", help="run folder or model file")
     parser.add_argument("nodes", nargs="*", metavar="NODE", help="two nodes of a task, by name")
-    parser.add_argument("--networks", help="file of networks that holds the nodes; a run folder knows its own")
+    parser.add_argument("--networks", help="file of networks that holds the nodes (default: those of the run)")
     parser.add_argument("--new", metavar="FILE", help=f"unseen nodes, which a NODE may name, too: {HELP}")
     add_columns(parser)
     parser.add_argument(

@@ -35,8 +35,8 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 def read_new_nodes(path: str, model: Any, id_column: str = "id", text_column: str = "text") -> list[NewNodes]:
     """Return the nodes of a file, over the vocabulary of a model; of a file of networks, those of every network.
 
-    A named node that is in several networks is taken once. Words that the model does not know are left out, and
-    counted on standard error.
+    A named node that is in several networks is taken once. Unknown words are dropped, and their number is printed on
+    standard error.
     """
     from fastspml.ranking.model_metrics import metric_of
 

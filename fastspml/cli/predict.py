@@ -32,13 +32,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("path", metavar="RUN", help="run folder, or a model file with --networks")
     parser.add_argument("newcomers", help=f"unseen nodes: {HELP}")
-    parser.add_argument("--networks", help="file of the nodes that can be linked to; a run folder knows its own")
+    parser.add_argument("--networks", help="file of the nodes that can be linked to (default: that of the run)")
     parser.add_argument(
         "--task",
-        help="name or number of the task, needed if there are several; or all: tasks are ranked too, and the column "
-        f"{TASK_FIT} says how well the node fits the task, up to 1: its mean cosine similarity, under the task's "
-        "metric, to the 5 most similar nodes with links. Of hidden packages of the bundled Debian networks, 79%% get "
-        "their own section as the first task; plain cosines of tf-idf features, without a metric, get 86%%",
+        help="name or number of the task, needed if there are several; or all: rank the tasks, too, by the column "
+        f"{TASK_FIT}: the mean cosine similarity, under the task's metric, to the 5 most similar nodes with links. On "
+        "the bundled Debian networks, plain cosines of tf-idf features recognise the section more often (86%%) than "
+        "this (79%%)",
     )
     parser.add_argument("-k", type=int, default=10, help="links to predict for each node (default: 10)")
     parser.add_argument(

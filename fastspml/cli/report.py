@@ -17,7 +17,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="RUN", help="run folder, or a model file with --networks")
     parser.add_argument("-o", "--output", help="page to write (default: report.html; with --json none)")
     parser.add_argument("--overwrite", action="store_true", help="replace the page if it exists")
-    parser.add_argument("--networks", help="file of networks; a run folder knows its own")
+    parser.add_argument("--networks", help="file of networks (default: those of the run)")
     parser.add_argument("--json", action="store_true", help="print what the page shows as JSON")
 
 

@@ -1,6 +1,6 @@
-"""Train a model as configured by a TOML file and flags (flags win), in a run folder. On SIGTERM, Ctrl-C or SIGUSR1 it
-saves its state and exits with code 75. If training stops for any reason, rerun the same command: it resumes from the
-last checkpoint, and the result is the same, bit for bit."""
+"""Train a model as configured by a TOML file and flags, which override the file, in a run folder. On SIGTERM, Ctrl-C or
+SIGUSR1 it saves its state and exits with code 75. If training stops for any reason, rerun the same command: it resumes
+from the last checkpoint, and the result is the same, bit for bit."""
 
 from __future__ import annotations
 

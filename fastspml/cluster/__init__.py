@@ -2,11 +2,11 @@
 
 Workers run the shards of a round, and the driver, this process, merges them.
 For each round the driver sends the changes of the totals since the last round. Each shard returns the changes it made,
-as positions and values where that is smaller. The bits do not depend on which worker runs a shard: others are given the
-shards of a worker that is gone or too slow, and a worker that is new or missed a round receives all totals. The driver
-itself runs rounds that take less time than their exchange, on `n_threads` of its own, or if no worker is left.
+as positions and values where that is smaller. The bits do not depend on which worker runs a shard. Shards of a lost or
+slow worker are reassigned; a new worker, or one that missed a round, receives all totals. The driver runs rounds
+itself, on `n_threads` threads, if they take less time than the exchange or if no worker is left.
 
-`fastspml.select` has an argument ``client`` of its own.
+`fastspml.select` takes a ``client`` directly.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def fit(model: Fitted, networks: Networks | Location, client: Any, progress: Pro
     Parameters
     ----------
     model : SPML or MTSPML
-        Its ``shards`` must be more than 1; 16 for every thread of the cluster keep all of them busy.
+        Its ``shards`` must be more than 1; use 16 for every worker thread.
     networks : Network, list of Network, or path
         Workers on the machine of this process share one copy. Given the path of a file, those on other machines read
         it, or map it if it is large: it has to be on a disk that all of them see. Networks in memory are sent to them.
@@ -81,7 +81,7 @@ def resume(model: Fitted, networks: Networks | Location, client: Any, progress: 
 
 
 def runner(client: Any, path: Location | None = None) -> Runner | None:
-    """Return what `Estimator.fit` takes as ``runner`` to work on a cluster; None, this process, without a client.
+    """Return the ``runner`` of `Estimator.fit` that uses a cluster; None, this process, without a client.
 
     ``path`` names the file that holds exactly the networks to be fitted, so that workers can map it.
 
@@ -98,7 +98,7 @@ def runner(client: Any, path: Location | None = None) -> Runner | None:
     def on_cluster(problem: Problem, state: State, until: int, n_threads: int) -> Iterator[RunShards]:
         if problem.n_shards == 1:
             raise ValueError(
-                "a fit with shards=1 cannot be run on a cluster; set shards to 16 for every worker, as shards=32."
+                "a fit with shards=1 cannot be run on a cluster; use 16 shards for every worker thread, as shards=32."
             )
         if first_round(problem, n_summed(state.sums)) >= until:
             warn_idle(f"all {until:,} iterations are needed before the first round of shards")

@@ -43,7 +43,7 @@ class Member:
     is_measured: bool = False  # in this round
 
     def has_seat(self) -> bool:
-        """Tell whether the worker has its seat; raise what went wrong when it was made."""
+        """Return whether the worker has its seat; raise what went wrong when it was made."""
         if self.seat is None and self.future.status in ("finished", "error"):
             with suppress(TimeoutError, *GONE):
                 self.seat = self.future.result(timeout=HEARTBEAT_S)

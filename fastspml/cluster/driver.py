@@ -120,7 +120,7 @@ class Driver:
             raise ConnectionError("the Dask cluster is gone; partial results are kept.") from error
 
     def _pays(self, state: State, n_shards: int, size: int, n_slots: int) -> bool:
-        """Tell whether a round is done sooner by the cluster: its threads, or its exchange, are the limit."""
+        """Return whether a round is done sooner by the cluster: its threads, or its exchange, are the limit."""
         if self.iteration_s is None or not n_slots:
             return False
         n_calls, shard_s = min(n_shards, CALLS_PER_WORKER * n_slots), size * self.iteration_s
@@ -129,7 +129,7 @@ class Driver:
         return there_s < math.ceil(n_shards / self.n_threads) * shard_s
 
     def _warn_if_idle(self, state: State) -> None:
-        """Say so, once, if no round until the end will be given to the workers."""
+        """Warn, once, if the workers will never be used."""
         if self.has_warned:
             return
         self.has_warned = True
@@ -198,7 +198,7 @@ class Driver:
         self._free([member])
 
     def _awaited(self) -> Generator[None, None, list[Member]]:
-        """Wait until a worker has a seat, but not for ever; yield meanwhile."""
+        """Return the workers that have a seat; wait up to PATIENCE_S for one, and yield between polls."""
         deadline = time.monotonic() + PATIENCE_S
         while not (members := self._ready()) and time.monotonic() < deadline:
             time.sleep(HEARTBEAT_S / 10)
@@ -212,7 +212,7 @@ class Driver:
         return max(1, min(most, math.ceil(LEAST_CALL_S / shard_s))), most
 
     def _start(self, round: Round, since: Round | None) -> RoundStart:
-        """Return what a worker needs to begin a round: what changed since another one, or all totals."""
+        """Return the message that begins a round: the changes since another one, or all totals."""
         bare = replace(round, base=self.bare, local=None)
         if since is None:
             return RoundStart(bare, None, Change(tuple(part.copy() for part in round.base[:N_SUMMED])))
@@ -220,7 +220,7 @@ class Driver:
 
 
 def is_here(address: str) -> bool:
-    """Tell whether a worker has an address of this machine."""
+    """Return whether a worker has an address of this machine."""
     try:
         socket.create_server((urlsplit(address).hostname or "", 0)).close()
     except (OSError, ValueError):

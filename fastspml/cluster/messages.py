@@ -42,7 +42,7 @@ class Change(NamedTuple):
 
     @classmethod
     def between(cls, before: Sums, after: Sums) -> Change:
-        """Return what changed, to the bit."""
+        """Return the change between two sums, to the bit."""
         return cls(tuple(map(changes_between, before[:N_SUMMED], after[:N_SUMMED])))
 
     def applied(self, before: Sums, counters: np.ndarray, harmonic: np.ndarray) -> Sums:

@@ -82,6 +82,6 @@ def shared_stack(handle: Handle) -> Stack | None:
 
 
 def _identity(file: str | int) -> tuple[int, int, int]:
-    """Return what tells an open file, given by its path or descriptor, from any other."""
+    """Return device, inode and size of a file, given by its path or descriptor: they identify an open file."""
     status = os.stat(file)
     return status.st_dev, status.st_ino, status.st_size

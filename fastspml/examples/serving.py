@@ -1,7 +1,7 @@
 """How do I serve predictions to other programs?
 
 `fastspml serve MODEL NETWORK` answers requests over HTTP, and has a page to try them in a browser. Here it runs in a
-process of its own, is sent the text of a new package, and is stopped as a service manager would.
+separate process, is sent the text of a new package, and is stopped as a service manager would.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def is_anndata(file: Reader) -> bool:
-    """Tell whether a file is an .h5ad file."""
+    """Return whether a file is an .h5ad file."""
     return not file.is_ours and file.attribute(file.root, "encoding-type") == "anndata"
 
 
@@ -184,9 +184,11 @@ def read_weighting(file: Reader, parent: Any, name: str) -> Weighting:
     is_weighted = weighting.kind == "tfidf" or weighting.drops_features
     n_weights = None if weighting.idf_ is None else len(weighting.idf_)
     if n_weights != (weighting.n_features_ if is_weighted else None):
-        file.refuse(f"{name} of {file.name} has {n_weights} weights of words, not one each; the file is damaged.")
+        file.refuse(
+            f"{name} of {file.name} has {n_weights} weights for {weighting.n_features_} features; the file is damaged."
+        )
     if weighting.idf_ is not None and not (np.isfinite(weighting.idf_) & (weighting.idf_ >= 0)).all():
-        file.refuse(f"{name} of {file.name} has weights of words that are negative or not finite; the file is damaged.")
+        file.refuse(f"{name} of {file.name} has weights that are negative or not finite; the file is damaged.")
     return weighting
 
 

@@ -21,7 +21,7 @@ PIECE_BYTES = 2**20  # that are inflated, and held, at a time
 
 
 def check_filters(layout: Any) -> str:
-    """Return what is wrong with the filters of a dataset's creation property list; an empty text if nothing is."""
+    """Return the problem with the filters of a dataset's creation property list, or an empty text."""
     filters = [layout.get_filter(position)[0] for position in range(layout.get_nfilters())]
     if not set(filters) <= set(KNOWN_FILTERS):
         return "went through an unknown filter"
@@ -34,7 +34,7 @@ def check_filters(layout: Any) -> str:
 
 
 def check_inflation(dataset: h5py.Dataset) -> str:
-    """Return what is wrong with the compressed chunks of a dataset; an empty text if nothing is.
+    """Return the problem with the compressed chunks of a dataset, or an empty text.
 
     HDF5 inflates a chunk without a bound, whatever its declared size is. So chunks that could become very large are
     inflated here first, with a bound.
@@ -61,7 +61,7 @@ def check_inflation(dataset: h5py.Dataset) -> str:
 
 
 def _inflates_beyond(raw: bytes, limit: int) -> bool:
-    """Tell whether compressed bytes inflate to more than a limit; those that are not of gzip are left to HDF5."""
+    """Return whether compressed bytes inflate to more than a limit; those that are not of gzip are left to HDF5."""
     inflater, n_bytes = zlib.decompressobj(), 0
     try:
         for start in range(0, len(raw), PIECE_BYTES):  # the inflater copies what it has not used yet

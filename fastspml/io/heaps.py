@@ -26,7 +26,7 @@ def longest_in_heaps(path: Path) -> int:
             start = raw.find(SIGNATURE, start + 1)
         longest = 0
         visited: set[int] = set()
-        for end, first in sorted(heaps, reverse=True):  # what a heap shares with one that ends later has been walked
+        for end, first in sorted(heaps, reverse=True):  # a heap that ends later has covered what they share
             longest = max(longest, _walk(raw, first, end, visited))
     return longest
 

@@ -62,10 +62,10 @@ def csr_bytes(matrix: sparse.csr_array) -> int:
 
 
 def text_object_bytes(n_texts: int, n_chars: int) -> int:
-    """Return the memory that texts with that many characters together take as Python's objects."""
+    """Return the memory of `n_texts` Python strings with `n_chars` characters in total."""
     return TEXT_BYTES * n_texts + 2 * n_chars
 
 
 def text_array_bytes(n_texts: int, longest: int) -> int:
-    """Return the memory that texts take as an array of NumPy, in which each is as long as the longest."""
+    """Return the memory of `n_texts` texts as a NumPy array, in which each is as long as the longest."""
     return np.dtype("U1").itemsize * n_texts * longest

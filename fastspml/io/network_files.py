@@ -190,7 +190,7 @@ def write_h5ad(
 
 
 def file_kind(path: str | os.PathLike[str]) -> str:
-    """Return whether a file holds "networks" or a "model"."""
+    """Return "model" for a file of `save_model`, otherwise "networks"; reading checks the rest."""
     with reading(path) as file:
         return "model" if file.attribute(file.root, "format") == MODEL else "networks"
 
@@ -377,7 +377,7 @@ def _pieces(matrix: sparse.csr_array) -> Iterator[tuple[int, int]]:
 
 
 def _is_canonical(matrix: Any) -> bool:
-    """Tell whether a matrix is CSR with sorted rows, no duplicates, no zeros and finite values only."""
+    """Return whether a matrix is CSR with sorted rows, no duplicates, no zeros and finite values only."""
     if not (sparse.issparse(matrix) and matrix.format == "csr"):
         return False
     indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
@@ -392,7 +392,7 @@ def _is_canonical(matrix: Any) -> bool:
 
 
 def _is_links(matrix: sparse.csr_array) -> bool:
-    """Tell whether all values are the byte 1, and no node is linked to itself."""
+    """Return whether all values are the byte 1, and no node is linked to itself."""
     indptr = matrix.indptr
     for start, stop in _pieces(matrix):
         first, last = np.searchsorted(indptr, start, "right") - 1, np.searchsorted(indptr, stop)

@@ -392,7 +392,7 @@ def _chunk_bytes(dataset: h5py.Dataset) -> int:
 
 
 def _is_long_text(header: Any) -> bool:
-    """Tell whether an attribute is one text of variable length."""
+    """Return whether an attribute is one text of variable length."""
     return header.shape == () and header.dtype.kind == "O" and h5py.check_string_dtype(header.dtype) is not None
 
 

@@ -124,7 +124,7 @@ def add_subgradients(stack, settings, t, n_violated, buffers, sums, violations):
 
 @kernel
 def clip_if_due(settings, t, buffers, sums):
-    """Project diagonal metrics of iteration t in place, every clip_each_every iterations; it is 0 for full metrics."""
+    """Project diagonal metrics in place every clip_each_every iterations; 0, as for full metrics, is never."""
     if settings.clip_each_every > ZERO and t % settings.clip_each_every == ZERO:
         clip(buffers, settings, clock_after(settings, t), sums.harmonic[ZERO], sums)
 

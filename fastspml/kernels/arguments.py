@@ -50,10 +50,10 @@ class Settings(NamedTuple):
     margin: float
     length: float  # b: 1 if a candidate's own length counts (score="distance"), 0 if not ("similarity")
     start: float  # the first iteration is evaluated at start * I
-    prior: float  # a distance's metric is regularised towards prior * I
+    prior: float  # of the metric of a distance, M_0 + M_q, as a multiple of I
     priors: np.ndarray  # the same for every metric, (metrics,)
     regs: np.ndarray  # (metrics,)
-    has_tasks: bool  # whether group g has a metric of its own, in column g + 1
+    has_tasks: bool  # whether column g + 1 of the totals is the metric of group g
     clip_each_every: np.uint64  # diagonal: iterations between projections of every metric; 0 is never
     clip_sums_every: np.uint64  # diagonal: iterations between evaluations at projected sums; 0 is never
     evaluates_given: bool  # full: evaluate at given metrics instead of the totals
@@ -136,7 +136,7 @@ class Buffers(NamedTuple):
 
     batches: np.ndarray  # uint64 (2, triplets, 3): rows i, j, l of even and of odd iterations
     violated: np.ndarray  # VIOLATED (triplets,): the violated triplets of an iteration
-    grads: np.ndarray  # their subgradients, up to n_kept, and space for one more triplet
+    grads: np.ndarray  # their subgradients, or for full metrics vectors of differences: n_kept values, and one triplet
     n_kept: np.uint64
     form: DiagonalBuffers | FullBuffers | FactoredBuffers  # its type selects the form of the metrics
 
@@ -144,7 +144,7 @@ class Buffers(NamedTuple):
 class Slot(NamedTuple):
     """Where the subgradient of a triplet is kept."""
 
-    number: np.uint64  # in FactoredBuffers.embeddings
+    number: np.uint64  # row of Buffers.violated and of FactoredBuffers.embeddings
     start: np.uint64  # in Buffers.grads
 
 

@@ -161,9 +161,9 @@ def sum_discounts(first, last):
 
 @allocating_kernel
 def rank_links(products, scored, nodes, links, k, quality):
-    """Fill quality as link_quality does, in place, from scores that are made a node at a time.
+    """Fill quality as link_quality does, in place, computing one row of scores at a time, which stays in the cache.
 
-    So one row of scores is all there is, and stays in the cache. products : as in score_nodes; scored : a `Scored`
+    products : as in score_nodes; scored : a `Scored`
     """
     scores = np.empty((1, len(scored.norms)))
     for query in range(np.uint64(len(nodes))):

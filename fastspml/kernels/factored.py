@@ -7,7 +7,7 @@ features f of its nodes, with
     u_i = 2 (e_l - e_j),   u_l = 2 (e_i - b e_l),   u_j = -2 (e_i - b e_j).
 
 F can be an ensemble: n_members factors of the same rank, [F_1, F_2, ...] / sqrt(n_members). Iteration t evaluates and
-changes only one of them, so that each learns from triplets of its own, and M averages what they learned. Row f of
+changes only one of them, so that they learn from disjoint triplets, and M averages what they learned. Row f of
 member m is row f n_members + m of the sums below.
 
 The state is two sums: S, of these rows, and G, of their mean squares. AdaGrad in dual-averaging form gives

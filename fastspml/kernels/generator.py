@@ -1,6 +1,6 @@
 """The counter-based generator of all draws: random words are a pure function of a key and a position.
 
-There is no generator state. A triplet has a key of its own, mixed from (seed, group, iteration, position), and its
+There is no generator state. Each triplet has its own key, mixed from (seed, group, iteration, position), and its
 random words are the key's successors mixed by the finaliser of SplitMix64. So any thread, chunk or machine draws the
 same triplet for the same four numbers.
 """

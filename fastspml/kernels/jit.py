@@ -15,7 +15,7 @@ def _edition() -> str:
 
     Numba's cache does not notice that a helper in another file, or the type of an argument, has changed, and it stores
     code with and without bounds checks under one name. With the edition in the names of kernels, every change of the
-    sources gets cache files of its own.
+    sources gets separate cache files.
     """
     digest = hashlib.sha256(bytes([bool(config.BOUNDSCHECK)]))
     for path in sorted(Path(__file__).parent.rglob("*.py")):

@@ -1,22 +1,22 @@
-"""Search: the k nearest nodes of a query, exactly, without scoring most of them in full precision.
+"""Exact search for the k nearest nodes of a query: filter by lower bounds, then refine in full precision.
 
-The score of a node y for a query x is norm(y) - 2 sum of w x y over the features of both; under a factored metric it is
-also less 2 e_x . e_y, the product of their embeddings. The k smallest are wanted. norm(y) is y'My times the length of
-the metric, a number from -1 to 1. Features are divided beforehand into common ones, which occur in many nodes but
-hold little of their norms, and rare ones; where a weight is negative, all are rare. `find_by_bounds` has three steps:
+The score of a node y for a query x is norm(y) - 2 sum of w x y over the features of both, and under a factored metric
+minus 2 e_x . e_y, where e are embeddings. The k smallest scores are returned. norm(y) is y'My times the length of the
+metric, a number from -1 to 1. Features are divided beforehand into common ones, which occur in many nodes but hold
+little of their norms, and rare ones; where a weight is negative, all are rare. `find_by_bounds` has three steps:
 
-1. Every node gets a bound that its score cannot be below, in float32: its embedding and the rare features of x are
-   looked up. What the common ones can take off the score of y is at most 2 sqrt(C(x) C(y)), by Cauchy and Schwarz,
-   where C is the part of a norm that common features make up.
-2. The k nodes with the smallest bounds are scored; the worst of them sets a limit, which the k nearest do not exceed.
-3. Of the other nodes, only those whose bounds do not exceed the limit are scored, a few dozen as a rule.
+1. Compute a lower bound on the score of every node, in float32, from its embedding and the rare features of x. The
+   common ones lower the score of y by at most 2 sqrt(C(x) C(y)), by the Cauchy-Schwarz inequality, where C is the part
+   of a norm that common features make up.
+2. Score the k nodes with the smallest bounds. The worst of these scores is a limit that the k nearest do not exceed.
+3. Of the other nodes, score only those whose bounds do not exceed the limit, typically a few dozen.
 
 Bounds only decide what is scored, never a score. They leave room for the rounding of float32: with T terms of a bound
 and u = 2^-24, a bound is off by at most (T + 4) u times the sum of the terms' sizes, and that sum is at most
 size(x) + 2 size(y), where the size of a node is sum of |w| x^2 + |e_x|^2. So the nodes found, their order and the bits
-of their scores are those of a search through all. Scores are rounded as `ties.round_score` does, so that equal ones
-tie; that is far less than the room for float32. A query for which too many nodes would have to be scored one by one
-is searched through all nodes instead.
+of their scores are those of an exhaustive search. Scores are rounded as `ties.round_score` does, so that equal ones
+tie; that is far less than the room for float32. If too many nodes remain for a query, it falls back to exhaustive
+search.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fastspml.kernels.ties import round_score, round_scores
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
-# Room for the rounding of a bound, in the sizes of both nodes, for each of the terms that it is a sum of.
+# Margin for the rounding of a bound, in the sizes of both nodes, for each term of its sum.
 ROUNDING = 2.0**-23
 
 # Terms of a bound beside those of rare features and factors: its other parts, their conversions, and some to spare.
@@ -40,7 +40,7 @@ OTHER_TERMS = 16
 # Sizes between these, if not zero, lose nothing to the range of float32 that ROUNDING does not allow for.
 SMALLEST_SIZE, LARGEST_SIZE = 1e-30, 1e30
 
-# Nodes, and the share of nodes (1 in n), that may be scored one by one; beyond that a search through all is cheaper.
+# Nodes, and the share of nodes (1 in n), that may be scored one by one; beyond that exhaustive search is cheaper.
 FEW_NODES, NODES_PER_SCORED = 64, 32
 
 # Hard queries after which it is tested whether most queries are hard.

@@ -56,10 +56,10 @@ class Metric(Explained):
         What ranks the candidates c of a query x: the distance d(x, c), smallest first, or the similarity 2 x'Mc,
         largest first. The similarity is minus the distance without x'Mx and c'Mc.
     length_weight : float, default 0.0
-        Subtracts `length_weight` times c'Mc, the squared length of a candidate, from its similarity, or from minus its
-        distance. A positive weight suggests the same long candidates less often. Similarities may have weights from -1
-        to 1, distances from -2 to 0: both rank by 2 x'Mc - b c'Mc, which takes the place of the similarity in
-        everything below, with a `length` b from -1 to 1. With b = 1, distances are distances.
+        Penalty on the squared length of a candidate: `length_weight` times c'Mc is subtracted from its score.
+        Candidates are ranked by 2 x'Mc - b c'Mc, where the `length` b is 1 + `length_weight` with score="distance" and
+        `length_weight` with "similarity"; b must be from -1 to 1. A larger b suggests long candidates less often.
+        Below, "similarity" means this value unless b is 1.
     neighbour_weight, degree_weight, unlinked_bonus : float
         How known links change the ranking (`fastspml.ranking.known_links`). A candidate that no node is known to link
         to is ranked by s + `unlinked_bonus`, where s is its similarity, or minus its distance. One that m nodes link to
@@ -214,7 +214,7 @@ class Metric(Explained):
         return {name: getattr(self, name) for name in LINK_WEIGHTS}
 
     def as_trained(self) -> Self:
-        """Return the metric without what changes the ranking only."""
+        """Return a copy whose `ranking_weights` are all 0."""
         trained = copy.copy(self)
         for name in RANKING_WEIGHTS:
             setattr(trained, name, 0.0)
@@ -386,8 +386,8 @@ class Metric(Explained):
     def gaps(self, anchors: sparse.csr_array, unlinked: sparse.csr_array, linked: sparse.csr_array) -> np.ndarray:
         """Return the gap of each triplet (i, j, l) of weighted rows, shape (n,).
 
-        The gap is d(i, l) - d(i, j), or 2 x_i'M x_j - 2 x_i'M x_l if candidates are ranked by similarity. It is
-        positive if j is ranked before l, `ranking_weights` apart.
+        The gap is d(i, l) - d(i, j), or 2 x_i'M x_j - 2 x_i'M x_l with score="similarity". It is positive if j is
+        ranked before l; `ranking_weights` do not change it.
         """
         if self.score == "similarity":
             return 2.0 * (self.paired_products(anchors, unlinked) - self.paired_products(anchors, linked))
@@ -452,13 +452,13 @@ def check_length_weight(score: str, length_weight: float) -> None:
 
 
 def score_suffix(metric: Metric) -> str:
-    """Return the part of a repr that tells how candidates are ranked; empty for the distance without link weights."""
+    """Return the part of a repr with the score and the nonzero ranking weights; empty for plain distances."""
     score = ", score='similarity'" if metric.score == "similarity" else ""
     return score + "".join(f", {name}={value:g}" for name, value in metric.ranking_weights.items() if value)
 
 
 def _ranking(metric: Metric) -> str:
-    """Return what a metric ranks by, in words."""
+    """Return the score and the ranking weights of a metric as text."""
     weights = ", ".join(f"{name}={value!r}" for name, value in metric.ranking_weights.items() if value)
     return metric.score + (f" with {weights}" if weights else "")
 

@@ -11,7 +11,7 @@ from fastspml.checks import check_positive_integer, check_seed, float_array, quo
 
 KINDS = ("isotonic", "logistic")
 
-# Probabilities are kept away from 0 and 1 by this much, so that a surprise costs a finite log loss.
+# Probabilities are clipped to this distance from 0 and 1, so that the log loss is finite.
 SMALLEST_PROBABILITY = 1e-9
 
 # Distinct scores of an isotonic regression; it takes time for each of them.

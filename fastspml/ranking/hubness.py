@@ -125,7 +125,7 @@ def suggested(
 
 
 def _are_unrelated(features: sparse.csr_array, nodes: np.ndarray, lists: np.ndarray) -> np.ndarray:
-    """Tell for each list whether no node in it shares a feature with the node that it is for."""
+    """Return for each list whether no node in it shares a feature with the node that it is for."""
     own = _pattern(take_rows(features, nodes))
     n_common = np.zeros(len(nodes))
     for column in lists.T:

@@ -79,7 +79,7 @@ class LinkIndex:
         self._state = segments, names  # replaced as a whole, so that a query sees both at the same time
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled and copied: everything but the lock, which every copy has for itself."""
+        """Return the state for pickling and copying, without the lock."""
         return {name: value for name, value in vars(self).items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -114,9 +114,9 @@ class LinkIndex:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the k nearest nodes of each row, nearest first.
 
-        The search is exact. Scores that differ by less than 2^-40 of the median squared length of the nodes tie, as in
-        `link_auc` and `connect`; of tied nodes, the one with the lower position comes first. Under a metric with
-        score="similarity", the most similar nodes are found, most similar first.
+        The search is exact. Scores are rounded to a grid of at most 2^-40 of the median squared length of the nodes, as
+        in `link_auc` and `connect`. Of nodes with equal rounded scores, the one with the lower position comes first.
+        Under a metric with score="similarity", the most similar nodes are found, most similar first.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class LinkIndex:
         return self._state[0].known
 
     def is_blank(self, rows: sparse.csr_array) -> np.ndarray:
-        """Tell which rows of `Metric.rows` have no feature that the metric knows, shape (n_rows,)."""
+        """Return which rows of `Metric.rows` have no feature that the metric knows, shape (n_rows,)."""
         return blank_rows(self._is_known, rows)
 
     def _check_radius(self, radius: Any) -> None:

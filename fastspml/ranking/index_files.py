@@ -74,7 +74,7 @@ def read_index(path: str | os.PathLike[str], mapped: bool, verify: bool | None) 
 
 
 def _is_transpose(rows: sparse.csr_array, by_feature: sparse.csr_array) -> bool:
-    """Tell whether two canonical matrices are transposes: by their shapes, and by hashes of all entries.
+    """Return whether two canonical matrices are transposes: by their shapes, and by hashes of all entries.
 
     In pieces, because the matrices may be mapped. Transposing one of them would take as much memory as it has entries.
     """

@@ -59,7 +59,7 @@ class KnownLinks:
     def terms(self, scores: np.ndarray) -> np.ndarray:
         """Return the TERMS of candidates, larger for likelier, from scores; shape (n_queries, n_nodes, 4).
 
-        The score, by how much that of the best neighbour is better, whether no node links to the candidate, and
+        They are: the score; the score of the best neighbour minus it; 1 if no node links to the candidate;
         ln(1 + degree).
         """
         gains = 2.0 * (scores - self.rescored(scores, neighbour_weight=1.0))

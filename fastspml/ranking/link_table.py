@@ -60,9 +60,8 @@ class LinkTable:
     reasons : list of tuples of Reason, or None
         Features that speak for each link, most important first, if they were requested.
     through : object array, or None
-        The best known neighbour of each candidate, whose score the candidate's is averaged with: of the nodes that
-        link to it, the one that scores best. None where no node links to it. There is no such column unless the metric
-        has a `neighbour_weight`.
+        For each candidate the node with the best score among those that link to it, with which the candidate's score
+        was averaged; None if no node links to it. Present only if the metric has a `neighbour_weight`.
     blank_nodes : array
         Nodes without a feature that the metric knows: their candidates are the same for any such node.
 

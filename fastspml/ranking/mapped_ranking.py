@@ -96,7 +96,7 @@ def _block(metric: Metric, rows: sparse.csr_array, norms: np.ndarray) -> scannin
 
 
 def _table(metric: Metric, queries: sparse.csr_array) -> np.ndarray:
-    """Return what a scan multiplies rows with: a column for each query, 2 Mx, or 2 w x and then 2 e_x."""
+    """Return the matrix that a scan multiplies rows with: a column for each query, 2 Mx, or 2 w x and then 2 e_x."""
     if metric.form == "full":
         products = metric.product(queries)
     else:

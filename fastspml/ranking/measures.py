@@ -196,9 +196,9 @@ class HiddenLinks:
         return scores
 
     def hub_share(self, model: Any, k: int = 10) -> float:
-        """Return the share of the lists of k suggestions that one node is in, at most, as `list_quality` does.
+        """Return the share of top-k lists that the most frequent node is in, `ListQuality.hub_share`.
 
-        Lists are made for some of the nodes.
+        Lists are made for at most MOST_LISTS of the nodes.
         """
         places = np.unique(np.linspace(0, len(self.nodes) - 1, min(len(self.nodes), MOST_LISTS)).astype(np.int64))
         nodes, scores = self.nodes[places].astype(np.int64), self._node_scores(metric_of(model, self.network))
@@ -207,7 +207,7 @@ class HiddenLinks:
         return float(np.bincount(lists[lists >= 0], minlength=1).max() / len(nodes)) if len(nodes) else float("nan")
 
     def link_terms(self, metric: Metric, nodes: np.ndarray) -> np.ndarray:
-        """Return what a ranking can be made of, see `KnownLinks.terms`; shape (len(nodes), n_nodes, 4)."""
+        """Return the terms of all candidates, see `KnownLinks.terms`; shape (len(nodes), n_nodes, 4)."""
         scores = self._node_scores(metric)
         return self._known.terms(scores.own_scores(scores.rows[nodes]))
 
@@ -248,7 +248,7 @@ def scores_of(scorer: Scorer, network: Network, nodes: np.ndarray) -> np.ndarray
 
 
 def known_features(metric: Metric | None, n_features: int) -> np.ndarray:
-    """Tell which features have weight in a metric and in its weighting; all of them without a metric."""
+    """Return which features have weight in a metric and in its weighting; all of them without a metric."""
     if metric is None:
         return np.ones(n_features, dtype=bool)
     is_known = metric.diagonal_entries != 0.0
@@ -257,7 +257,7 @@ def known_features(metric: Metric | None, n_features: int) -> np.ndarray:
 
 
 def blank_rows(is_known: np.ndarray, rows: sparse.csr_array) -> np.ndarray:
-    """Tell which rows, counts or weighted, have no known feature, shape (n_rows,).
+    """Return which rows, counts or weighted, have no known feature, shape (n_rows,).
 
     Such a row has the same ranking as any other of them: by the length of the candidates alone.
     """
@@ -280,7 +280,7 @@ def warn_of_blank(is_blank: np.ndarray, stacklevel: int = 3) -> None:
 
 
 def _mask(network: Network, nodes: Any) -> np.ndarray:
-    """Return nodes, given as positions or a mask, as a mask."""
+    """Return nodes, given as names, positions or a mask, as a mask."""
     mask = np.zeros(network.n_nodes, dtype=bool)
     mask[network.positions(nodes)] = True
     return mask
@@ -305,16 +305,16 @@ def link_quality(
         A model of several tasks uses the task that has the name of the network.
     network : Network
         Features of all nodes, hidden ones included, and the true links.
-    nodes : positions or mask
+    nodes : names, positions or mask
         Nodes whose links are predicted. The links of node i are row i of the adjacency. A metric that uses known links
         takes those among all other nodes, or among `seen`; never a link of one of the nodes.
-    candidates : positions or mask, optional
+    candidates : names, positions or mask, optional
         Nodes that may be linked to; all by default. A node is never its own candidate.
     k : int, default 10
         Length of the list for `hits`, `recall` and `ndcg`.
     n_threads : int, default 1
         Threads, if the scorer has a metric. Results do not depend on it.
-    seen : positions or mask, optional
+    seen : names, positions or mask, optional
         Nodes that the model was trained on, such as ``split.train_nodes``. The result then also has `to_seen` and
         `to_unseen`: the measures of links to seen candidates ranked among seen candidates, and likewise for unseen.
 

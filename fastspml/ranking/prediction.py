@@ -159,8 +159,7 @@ def _through(
     of_row: np.ndarray,
     candidate: np.ndarray,
 ) -> np.ndarray:
-    """Return the name of the best known neighbour of each candidate: of the nodes that link to it, the most similar or
-    nearest one; None where no node links to it."""
+    """Return, for each candidate, the name of the node with the best score that links to it; None if there is none."""
     best = np.full(len(candidate), -1)
     known, others = index.known_links() or KnownLinks.none(network.n_nodes), index.rows()
     for links in np.split(np.arange(len(candidate)), np.flatnonzero(np.diff(of_row)) + 1):  # row by row

@@ -34,7 +34,7 @@ COMMON_SHARE = 0.04
 # Queries are divided into parts: enough of them for threads to end together, each large enough to pay for its memory.
 PARTS_PER_THREAD, SMALLEST_PART = 16, 64
 
-# Scores that differ by less than this share of the median squared length of the nodes tie: 2^-40, about 1e-12.
+# Scores are rounded to a grid of at most 2^-TIE_BITS (about 1e-12) of the median squared length of the nodes.
 TIE_BITS = 40
 
 
@@ -79,7 +79,7 @@ class NodeScores:
         return other
 
     def fits(self, metric: Metric) -> bool:
-        """Tell whether `under` accepts a metric: it compares the same rows, and both are full or neither is."""
+        """Return whether `under` accepts a metric: it compares the same rows, and both are full or neither is."""
         mine = self.metric
         return (mine.is_full, mine.takes_counts, mine.weighting) == (
             metric.is_full, metric.takes_counts, metric.weighting
@@ -289,12 +289,12 @@ def hide(
 
 
 def hide_own(nodes: np.ndarray, is_hidden: np.ndarray) -> search.Hidden:
-    """Return what is hidden where each node is a query that must not find itself."""
+    """Return exclusions for queries that are nodes: each of them excludes itself."""
     return hide(len(nodes), is_hidden, np.arange(len(nodes) + 1), nodes)
 
 
 def hidden_from(hidden: search.Hidden, first: int) -> search.Hidden:
-    """Return what is hidden from the queries from `first` on."""
+    """Return the exclusions of the queries from `first` on."""
     return hidden._replace(indptr=hidden.indptr[first:])
 
 
@@ -310,11 +310,11 @@ def node_sizes(metric: Any, rows: sparse.csr_array, embeddings: np.ndarray | Non
 
 
 def tie_shift(sizes: np.ndarray) -> float:
-    """Return what `ties.round_score` rounds the scores of nodes of these sizes by.
+    """Return the shift by which `ties.round_score` rounds the scores of nodes of these sizes.
 
-    Scores are rounded to a multiple of a power of two, 2^-40 to 2^-39 of the median size of the nodes that have any.
-    Exact scores that are equal then tie, although they are sums over different features and differ by rounding. The
-    median is not moved by a few very long nodes.
+    Scores are rounded to multiples of the largest power of two that is at most 2^-40 of the median nonzero size. Exact
+    scores that are equal then tie, although they are sums over different features and differ by rounding. A few very
+    long nodes do not move the median.
     """
     sizes = sizes[sizes > 0.0]
     median = float(np.median(sizes)) if len(sizes) else 0.0
@@ -335,11 +335,10 @@ def embed(metric: Any, rows: sparse.csr_array) -> np.ndarray:
 
 
 def ranked_norms(metric: Metric, rows: sparse.csr_array) -> np.ndarray:
-    """Return what the lengths of weighted rows x add to their scores: b x'Mx, where b is the `length` of the metric.
+    """Return b x'Mx of each weighted row x, where b is the `length` of the metric: its norm, as far as it is ranked by.
 
-    Rows, and dense blocks, that were scaled to length 1 have norms that differ from 1 by rounding. Under a metric with
-    equal weights that is the only difference between nodes that share no feature with a query: such norms are made
-    whole numbers, so that these nodes tie.
+    Norms of rows, and of dense blocks, that were scaled to length 1 differ from 1 by rounding. With equal weights they
+    are rounded to integers, so that nodes without a feature in common with the query tie.
     """
     if metric.length == 0.0:
         return np.zeros(rows.shape[0])
@@ -352,7 +351,7 @@ def ranked_norms(metric: Metric, rows: sparse.csr_array) -> np.ndarray:
 
 
 def common_features(rows: sparse.csr_array, weights: np.ndarray, total: float) -> np.ndarray:
-    """Tell which features a search leaves to its bounds, shape (n_features,).
+    """Return which features a search leaves to its bounds, shape (n_features,).
 
     These are the most frequent features, and those without weight. They make up at most COMMON_SHARE of `total`, the
     sum of all norms, so that bounds stay tight.

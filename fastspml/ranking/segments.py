@@ -1,4 +1,4 @@
-"""Segments: nodes that are added to an index get an inverted index of their own, which later ones are merged into."""
+"""Segments of an index, as in a log-structured merge tree: added nodes get a new one, and small ones are merged."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fastspml.ranking.scores import NodeScores, hide, tie_shift
 from fastspml.sparse.csr import freeze_csr
 from fastspml.sparse.mapped import take_rows
 
-# A segment is merged with the one before it once it has at least this share of its nodes, and built anew once no more
-# than this share of its nodes is left. So a node is indexed a logarithmic number of times.
+# A segment is merged with the previous one when it has at least this share of its nodes, and rebuilt when at most this
+# share of its nodes is left. So each node is indexed O(log n) times.
 MERGE_SHARE = 0.5
 
 
@@ -141,7 +141,7 @@ class Segments:
         return _merge(found, k)
 
     def _hidden(self, n_queries: int, number: int, is_hidden: np.ndarray | None, lists: Any) -> Any:
-        """Return what is hidden in a segment, by row."""
+        """Return the exclusions of a segment, by row."""
         segment, (first, last) = self.segments[number], self.offsets[number : number + 2]
         in_segment = None if segment.is_whole else ~segment.is_left
         if is_hidden is not None:

@@ -19,7 +19,7 @@ FORMS = {"factored": "with factors for words of similar meaning", "full": "with 
 
 
 def explain_method(name: str) -> str:
-    """Return what a method does, in a phrase; empty for one that is not known."""
+    """Return a short description of a method; empty for an unknown one."""
     method, _, form = name.partition(", ")
     return ", ".join([METHODS[method], *([FORMS[form]] if form in FORMS else [])]) if method in METHODS else ""
 

@@ -131,7 +131,7 @@ def _quality_sections(known: Mapping[str, Any]) -> list[str]:
 
 
 def _methods_table(known: Mapping[str, Any]) -> str:
-    """Return what each method does, its mean AUC, and by how much the model is better."""
+    """Return a row for each method: a description, its mean AUC, and by how much the model is better."""
     rows = []
     for row in known["methods"]:
         difference, error = row.get("difference"), row.get("difference_error")

@@ -85,7 +85,7 @@ def write_report(
 
 
 def about_run(path: str | Path) -> dict[str, Any]:
-    """Return what is known of a run or a model file besides its configuration: date, seconds, versions."""
+    """Return date, seconds and versions of a run or a model file, as far as they are known."""
     path = Path(path)
     folder, file = (path, path / "model.h5") if path.is_dir() else (path.parent, path)
     about: dict[str, Any] = {"date": datetime.fromtimestamp(file.stat().st_mtime).isoformat(" ", "minutes")}

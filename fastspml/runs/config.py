@@ -49,7 +49,7 @@ def new_model(config: Mapping[str, Any]) -> Estimator:
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
-    """Return what a TOML file sets."""
+    """Return the keys that a TOML file sets."""
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)

@@ -91,7 +91,7 @@ class RunKeys:
     mapped: bool = _key(False, "leave features and links in that file: for networks larger than memory", _switch, True)
     model: str = _key("MTSPML", "MTSPML: a common metric and one per task; SPML: one metric for all tasks", _later)
     recipe: str = _key(
-        "default", "defaults of the model: the best ones by cross-validation, or those of the paper", _recipe, True
+        "default", "default: fixed settings that suit most networks; paper: the settings of the paper", _recipe, True
     )
     undirected: bool = _key(False, "make every link run both ways before training", _switch)
     test_size: float = _key(0.2, "share of the nodes to hide, for fastspml evaluate; 0 trains on all", _later)
@@ -102,7 +102,7 @@ class RunKeys:
     checkpoint_iters: int = _key(0, "iterations between checkpoints; 0: none by iterations", _integer_from(0), True)
     keep_checkpoints: int = _key(2, "number of checkpoints to keep", _integer_from(1), True)
     auc_nodes: int = _key(
-        200, "hidden nodes per task for the AUC in the history, which chooses nothing; 0: none", _integer_from(0), True
+        200, "hidden nodes per task whose AUC is logged, for information only; 0: none", _integer_from(0), True
     )
 
 

@@ -58,11 +58,10 @@ def select(
         Data to learn from. Nodes that will test the result must not be in them.
     grid : mapping of parameter names to lists of values, or a list of such mappings, optional
         All combinations are tried. None takes `recommended_grid`, with the weightings that suit the features, by
-        successive halving, and then refinements of the best setting (`fastspml.selection.refinements`). Numbers of
-        iterations, ``n_iters``, cost nothing: a fit with the largest is evaluated on the way. Without them these are
-        the estimator's n_iters, and one in 2, 4, 16 and 64 of it. Values of ``neighbour_weight`` cost one evaluation
-        each. If other values of ``task_reg`` were better for some tasks than that of the best setting, each task's best
-        are tried together.
+        successive halving, and then refinements of the best setting (`fastspml.selection.refinements`). Values of
+        ``n_iters`` are free: one fit with the largest is evaluated at each of them. By default they are 1, 1/2, 1/4,
+        1/16 and 1/64 of the estimator's n_iters. Values of ``neighbour_weight`` cost one evaluation each. If tasks
+        prefer different values of ``task_reg``, each task's best value is tried as well.
     n_folds : int, default 5
         A node is held out once, in all tasks at the same time.
     scoring : str or callable, default "auc+ndcg@10"
@@ -73,9 +72,9 @@ def select(
     n_random : int, optional
         Try only this number of combinations, drawn at random. Values can then also be distributions of scipy.stats.
     halving : bool, optional
-        Whether settings are tried by successive halving, the default for the recommended grid: all of them for one in
-        64 iterations, the best quarter for one in 16, the best quarter of these for one in 4, and of these for all. A
-        setting competes with those of the same ``step`` only, because small steps need more iterations. So the best of
+        Whether to use successive halving, the default for the recommended grid: all settings run 1/64 of their
+        iterations, the best quarter of them 1/16, the best quarter of those 1/4, and the best quarter of those all.
+        Settings compete only with those of the same ``step``, because small steps need more iterations. So the best of
         every step, and the best without factors, are fitted to the end.
     known_links : {"neighbours", "popularity", "never"}, optional
         How the ranking may use the links that are known, by default in either way for the recommended grid and "never"
@@ -84,12 +83,12 @@ def select(
         standard error; a fold is scored with weights learned from the others. "neighbours" learns `neighbour_weight`
         and `unlinked_bonus`. "popularity" learns the `degree_weight`, too: it often finds more links, but suggests the
         same nodes more often. "never" learns none, and keeps those of the estimator, as do mapped networks and
-        `anchors`. With the recommended grid, the ranking without and with links is tried for seven lengths of
-        candidates (see `length_weight` of `Metric`), which costs no other fit.
+        `anchors`. With the recommended grid, seven values of the coefficient b (see `length_weight` of `Metric`) are
+        tried, without and with known links; all share one fit per fold.
     most_suggested : float, optional
-        A share of the lists of k suggestions. Rankings in which one node is in a larger share of them (mean over folds
-        and tasks) are avoided, if there are others that are not behind the one that was trained for. By default 0.3,
-        or 1 if `known_links` is given.
+        Upper limit on `ListQuality.hub_share`, the share of lists that the most frequent node is in (mean over folds
+        and tasks). Rankings above it are avoided if another one is not worse than the trained ranking by more than a
+        standard error. By default 0.3, or 1 if `known_links` is given.
     one_standard_error : bool, default False
         Choose, instead of the best, the first combination that is within one standard error of it. List the values
         of each parameter from simple to complex.
@@ -174,7 +173,7 @@ def _kinds_of_links(known_links: str | None, is_default: bool) -> tuple[str, ...
 
 
 def _refinements(estimator: Any, grid: Grid | None) -> list[Refinement]:
-    """Return what is tried after the grid."""
+    """Return the refinements that are tried after the grid."""
     if not isinstance(estimator, Estimator) or grid is not None:
         return [regs_by_task]
     return [regs_by_task, by_distance, by_ensemble]

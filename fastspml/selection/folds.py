@@ -92,7 +92,7 @@ class Folds:
 
     @property
     def usable(self) -> list[Fold]:
-        """The folds without which every task can still be trained."""
+        """The folds whose training networks have triplets in every task."""
         return self._all[1]
 
     def check(self) -> None:

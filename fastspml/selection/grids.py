@@ -50,7 +50,7 @@ def recommended_grid(estimator: Any, networks: Networks | None = None) -> list[V
     those of `MTSPML` have 92, which cost 8.7, and at most one more for a `task_reg` of every task. Fits of `SPML` have
     the iterations of the estimator, those of `MTSPML` twice as many. `select` then tries refinements of the best
     setting: if it is factored, by distance and as an ensemble, which cost about three fits together; and with other
-    lengths of candidates and known links, which share one fit, but take about as long as two more.
+    values of `length_weight` and known links, which share one fit, but take about as long as two more.
 
     Parameters
     ----------

@@ -7,8 +7,7 @@ from typing import Any
 
 from fastspml.selection.trials import Trial
 
-# Rungs: all settings for one in 64 of their iterations, the best quarter for one in 16, of these the best quarter for
-# one in 4, and of these for all.
+# Rung r runs 1/RUNGS[r] of the iterations of a setting; the best 1/KEPT of the settings of a rung reach the next one.
 RUNGS, KEPT = (64, 16, 4, 1), 4
 ALL_AT_ONCE = (1,)
 

@@ -1,7 +1,7 @@
-"""Learn what changes a ranking, but no fit: how much the lengths of candidates and known links count.
+"""Learn the weights that change a ranking without a new fit: those of a candidate's length and of known links.
 
-A few lengths are tried. For each of them, the weights of known links are learned by pairwise logistic regression over
-the links of held-out nodes.
+A few values of `length_weight` are tried. For each of them, the weights of known links are learned by pairwise logistic
+regression over the links of held-out nodes.
 """
 
 from __future__ import annotations

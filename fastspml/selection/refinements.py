@@ -19,8 +19,8 @@ Refinement = Callable[[Sequence[Trial]], dict[str, Any] | None]
 def by_distance(trials: Sequence[Trial]) -> dict[str, Any] | None:
     """Return the setting of the best trial, ranked by distance; None unless its metric is factored.
 
-    On some networks this is better in the end, but in the first iterations it looks worse, which successive halving
-    goes by.
+    On some networks this is better in the end, but it scores lower in the first iterations, so successive halving would
+    drop it.
     """
     best = max(trials, key=lambda trial: trial.score)
     if best.params.get("metric") != "factored":

@@ -44,7 +44,7 @@ class Search:
         self.settings, self.n_folds, self.progress = list(settings), n_folds, progress
         self.one_standard_error, self.most_suggested = one_standard_error, most_suggested
         self.trials: dict[int, list[Trial]] = {}
-        self.rankings: list[Trial] = []  # of the best setting, with other lengths or with known links
+        self.rankings: list[Trial] = []  # of the best setting, with other length weights or with known links
         self.n_done = self.n_fits = 0
         self._started = time.perf_counter()
 
@@ -58,8 +58,8 @@ class Search:
     ) -> bool:
         """Fit settings on all folds, rung by rung, then refinements of the best one; return whether all is done.
 
-        `lengths` returns a setting with other lengths of candidates, if they are tried; `known_links` are the ways to
-        use known links that are tried.
+        `lengths` returns a setting with other values of `length_weight`, if they are tried; `known_links` are the ways
+        to use known links that are tried.
         """
         left, known_links = list(range(len(self.settings))), known_links if self.n_folds > 1 else ()
         last_fits = self.n_folds * ((lengths is not None) + (1 + len(known_links) if known_links else 0))
@@ -93,10 +93,10 @@ class Search:
     def choice(self) -> Trial:
         """Return the best trial, or another ranking of its fits.
 
-        Rankings that are behind the one that was trained for, by more than a standard error, do not count. Of the
-        others, those that suggest one node to more than a share `most_suggested` of all nodes count only if all do. The
-        best of them is chosen, but one that uses known links, which makes queries slower, has to be ahead of the
-        others by more than a standard error.
+        Rankings that are more than one standard error worse than the trained one are discarded. Of the rest, those with
+        a `hub_share` above `most_suggested` are used only if nothing else is left. The best remaining one wins. A
+        ranking with known links makes queries slower, so it must beat the best one without by more than a standard
+        error.
         """
         trained = _choose(self._fitted(), self.one_standard_error)
         able = [trial for trial in self.rankings if not _is_behind(trial, trained)]
@@ -137,7 +137,7 @@ class Search:
     def rank(self, start: Any, by_fold: Sequence[Sequence[dict[str, Any]]], params: Any = None) -> None:
         """Evaluate rankings of one fit, given for each fold.
 
-        `params` are those of the trials, if folds have weights of their own.
+        `params` are those of the trials, if settings differ between folds.
         """
         trials = as_trials(self._on_each_fold(start, by_fold, evaluate_rankings))
         if params is not None:
@@ -174,7 +174,7 @@ class Search:
         return learned_weights(others, kind) or dict.fromkeys(LINK_WEIGHTS, 0.0)
 
     def _on_each_fold(self, start: Any, settings: Sequence[Any], fit: Callable[..., Any]) -> list[Any]:
-        """Run a function on all folds, each with settings of its own; the last one is not reported yet."""
+        """Run a function on all folds, each with its own settings; the last one is not reported yet."""
         results = []
         for future in [start(setting, f, fit) for f, setting in enumerate(settings)]:
             results.append(future.result())
@@ -209,7 +209,7 @@ def _score(trial: Trial) -> float:
 
 
 def _is_behind(trial: Trial, other: Trial) -> bool:
-    """Tell whether a trial is worse than another by more than a standard error."""
+    """Return whether a trial is worse than another by more than a standard error."""
     mean, error = other.ahead_of(trial)
     return mean > error
 

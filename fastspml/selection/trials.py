@@ -35,8 +35,8 @@ class Trial:
     fold_task_scores : tuple of tuple of float
         The score of each task in each fold; nan where it is undefined.
     fold_hub_shares : tuple of float
-        For each fold the share of its lists of suggestions that one node is in, at most (mean over tasks); measured for
-        the rankings that are tried last.
+        For each fold the share of top-k lists that the most frequent node is in (mean over tasks); measured only for
+        the final rankings.
     """
 
     params: dict[str, Any]

@@ -95,7 +95,7 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RD)
 
     def finish(self) -> None:
-        """Close the connection; what a client does not take is dropped."""
+        """Close the connection; data that the client does not take within LINGER_S is discarded."""
         with contextlib.suppress(OSError):
             self.connection.settimeout(LINGER_S)
             super().finish()
@@ -221,7 +221,7 @@ class LinkServer(ThreadingHTTPServer):
     """Serve a LinkService over HTTP, a thread for each connection.
 
     ``POST /links`` predicts links, ``GET /`` is a page to try that, ``GET /openapi.json`` describes it. On a loopback
-    address, requests for other hosts are refused, so that no web page can reach the service through a name of its own.
+    address, requests for other hosts are refused, so that no web page can reach the service by DNS rebinding.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ class LinkServer(ThreadingHTTPServer):
                 self._waiting.pop(handler, None)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a connection in a thread of its own. If there are too many, the longest idle one makes room."""
+        """Answer a connection in a separate thread. If there are too many, the one idle for longest is closed."""
         if not self._take_place():
             self._refuse_connection(request)
             return

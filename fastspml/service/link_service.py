@@ -262,6 +262,6 @@ def _quoted(text: str) -> str:
 
 
 def _kind(value: Any) -> str:
-    """Return what JSON calls a value."""
+    """Return the name of the JSON type of a value."""
     kinds = {bool: "true or false", str: "a string", dict: "an object", list: "an array", type(None): "null"}
     return kinds.get(type(value), "a number")

@@ -78,7 +78,7 @@ def _at_least_2d(rows: Any, what: str) -> Any:
 
 
 def is_blocks(features: Any) -> bool:
-    """Tell whether features are a list of matrices side by side; a list of rows is a single matrix."""
+    """Return whether features are a list of matrices side by side; a list of rows is a single matrix."""
     return isinstance(features, (list, tuple)) and any(getattr(block, "ndim", None) == 2 for block in features)
 
 
@@ -201,7 +201,7 @@ def _as_numbers(matrix: Any, what: str) -> Any:
 
 
 def _fits_int64(matrix: Any) -> bool:
-    """Tell whether any sum of stored integers fits into int64."""
+    """Return whether any sum of stored integers fits into int64."""
     if matrix.dtype.itemsize < 8:
         return True  # no matrix in memory has 2**31 duplicates of one entry
     values, n_summed = matrix, 1

@@ -69,7 +69,7 @@ class _Source:
 
 
 def is_same_content(status: os.stat_result, other: os.stat_result) -> bool:
-    """Tell whether two states of a file have the same size and time of modification."""
+    """Return whether two states of a file have the same size and time of modification."""
     return (status.st_size, status.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
 
 
@@ -90,7 +90,7 @@ def mapping_of(array: Any) -> np.memmap | None:
 
 
 def is_mapped(matrix: sparse.csr_array) -> bool:
-    """Tell whether the entries of a matrix are stored in a mapped file."""
+    """Return whether the entries of a matrix are stored in a mapped file."""
     return mapping_of(matrix.indices) is not None or mapping_of(matrix.data) is not None
 
 

@@ -102,7 +102,7 @@ def _state_of_new_task(model: MTSPML, is_frozen: bool) -> State:
 
 
 def _with_new_task(before: State, added: State, is_frozen: bool) -> State:
-    """Return the state of a model with one more task; the clocks of the other tasks stay. A round of shards ends."""
+    """Return the state of a model with one more task. Other tasks keep their clocks; an unfinished round is closed."""
     n_tasks = before.counts.shape[1]
     n_done = added.iteration if is_frozen else added.iteration - before.iteration
     totals = np.column_stack([before.totals, added.totals[:, 1]])

@@ -25,8 +25,8 @@ Pairs = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # scores, labels,
 def calibrate(model: Estimator, networks: list[Network], n_folds: int, seed: int) -> dict[str, Calibration]:
     """Return a calibration per task, from models fitted without the nodes of each fold.
 
-    Candidates are all other nodes of a task, held-out ones included. Models of folds see fewer nodes, so their scores
-    are lower: they are mapped to the location and scale that the scores of training nodes have under `model`.
+    Candidates are all other nodes of a task, held-out ones included. The models of folds see fewer nodes and score
+    lower, so their scores are mapped linearly to the mean and standard deviation of those of non-links under `model`.
     """
     pairs: dict[str, list[Pairs]] = {network.name: [] for network in networks}
     references = [_location_and_scale(model, q, network, seed) for q, network in enumerate(networks)]

@@ -141,7 +141,7 @@ def match_features(
 
 
 def _why_features_are_fixed(networks: list[Network], weighting: Weighting | None) -> str | None:
-    """Return what keeps a model from taking in new features, if something does."""
+    """Return the reason why a model cannot take new features, or None."""
     if weighting is not None and weighting.idf_ is not None:
         return f"the {weighting.kind} weighting of this model, which stays as it was fitted"
     if any(network.dense_blocks for network in networks):

@@ -77,20 +77,22 @@ class Estimator(Parameters, ABC):
     )
     score: str = parameter("similarity", '"distance", or "similarity", which leaves out a candidate\'s own length')
     rank: int = parameter(64, "columns of the factors of a factored metric")
-    ensemble: int = parameter(1, "members that share the rank: factors that learn in turn, each on triplets of its own")
+    ensemble: int = parameter(1, "members that the rank is divided among; each iteration trains one of them")
     step: float = parameter(0.005, "step size of the factors; half the step needs four times the iterations")
-    margin: float = parameter(0.2, "distance by which a non-neighbour has to be farther than a neighbour")
+    margin: float = parameter(0.2, "how much closer a linked node must be than one that is not linked")
     n_iters: int = parameter(12000, "iterations")
-    batch_size: int = parameter(10, "triplets of an iteration; MT-SPML draws as many for every task")
+    batch_size: int = parameter(10, "triplets per iteration, and per task in MT-SPML")
     projection: str | int = parameter("end", '"end", "every", "never", or the number of iterations between projections')
     average: bool = parameter(False, "return the mean of all iterates instead of the last")
-    length_weight: float = parameter(0.0, "squared lengths of a candidate to subtract from its score, when ranking")
-    neighbour_weight: float = parameter(0.0, "weight of a candidate's best known neighbour in its score, when ranking")
+    length_weight: float = parameter(
+        0.0, "multiple of a candidate's squared length to subtract from its score, when ranking"
+    )
+    neighbour_weight: float = parameter(0.0, "weight of the best node that links to a candidate, when ranking")
     degree_weight: float = parameter(0.0, "weight of ln(1 + known links) of a candidate in its score, when ranking")
     unlinked_bonus: float = parameter(0.0, "added to the score of a candidate without known links, when ranking")
     weighting: str | Weighting | None = parameter("auto", '"auto", "tfidf", "l1", "l2", "binary" or "none"')  # noqa: RUF009
     seed: int = parameter(0, "the same seed and shards give the same bits on any number of threads and machines")
-    shards: int = parameter(1, "parts of a fit that run in parallel; 8 for every thread, 16 for every worker")
+    shards: int = parameter(1, "parts of a fit that run in parallel; 8 for every thread, 16 for every worker thread")
     n_threads: int = parameter(1, "threads that run shards")
 
     def __post_init__(self, metric: str) -> None:

@@ -81,8 +81,8 @@ def check_triplets(networks: Sequence[Network], n_triplets: int) -> None:
     n_linked = sum(int(np.count_nonzero(network.degrees)) for network in networks)
     names = ", ".join(repr(network.name) for network in networks)
     raise ValueError(
-        f"no triplet can be drawn from {names}: none of its {n_linked} linked nodes has both a neighbour "
-        "and a non-neighbour; give it more nodes or leave it out."
+        f"no triplet can be drawn from {names}: none of the {n_linked} linked nodes has both a neighbour "
+        "and a non-neighbour; use networks with more nodes."
     )
 
 
@@ -92,7 +92,7 @@ def _rows(matrices: Sequence[sparse.csr_array], columns: np.ndarray | None) -> R
     if columns is not None:
         if are_mapped:
             raise ValueError(
-                "a full metric needs the features in memory, in an order of its own; read the networks without "
+                "a full metric needs the features in memory, ordered by frequency; read the networks without "
                 "mapped=True, or use metric='diagonal'."
             )
         matrices = [freeze_csr(matrix[:, columns]) for matrix in matrices]

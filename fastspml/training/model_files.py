@@ -258,12 +258,12 @@ def _shapes(sums: Sums) -> list[tuple[int, ...]]:
 
 
 def _is_finite(sums: Sums) -> bool:
-    """Tell whether all sums are finite, and all counters possible."""
+    """Return whether all sums are finite, and all counters possible."""
     return all(np.isfinite(part).all() for part in sums) and bool((sums.counters >= 0).all())
 
 
 def _fits(round: Round, state: State, shapes: Any) -> bool:
-    """Tell whether training can continue a round from a state."""
+    """Return whether training can continue a round from a state."""
     merged = int(state.sums.counters[ITERATION])
     sums = [round.base] if round.local is None else [round.base, round.local]
     return (

@@ -27,16 +27,16 @@ if TYPE_CHECKING:  # the inherited signature of __init__ names these; the API re
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MTSPMLParameters(Estimator):
-    """The parameters of MTSPML that SPML lacks, and those with other defaults."""
+    """The parameters of MTSPML that `Estimator` lacks, or has other defaults for."""
 
     step: float = parameter(0.007, "step size of the factors; half the step needs four times the iterations")
-    margin: float = parameter(0.6, "distance by which a non-neighbour has to be farther than a neighbour")
+    margin: float = parameter(0.6, "how much closer a linked node must be than one that is not linked")
     n_iters: int = parameter(3000, "iterations")
     common_reg: float = parameter(1e-3, "weight of the common metric's regulariser; inf keeps it at its prior")
     task_reg: float | Sequence[float] = parameter(
         1e-3, "weight of the task metrics' regularisers, one number or one per task; inf leaves a task none"
     )
-    prior: str = parameter("identity", 'what the (common) metric is pulled to: "zero" or "identity"')
+    prior: str = parameter("identity", 'what the (common) metric is regularised towards: "zero" or "identity"')
     project: str = parameter("combined", '"each" projects M_0 and every M_q, "combined" only the sums M_0 + M_q')
 
     paper_regularisation = {"common_reg": 1e-3, "task_reg": 1e-3, "prior": "identity", "project": "each"}  # noqa: RUF012
@@ -45,8 +45,8 @@ class MTSPMLParameters(Estimator):
 class MTSPML(MTSPMLParameters):
     """Multi-task structure preserving metric learning by stochastic subgradient descent.
 
-    Minimises (8) of the paper, over M_0 (common) and M_q (one per network) whose sums, or with project="each" each of
-    which, are positive semidefinite,
+    Minimises (8) of the paper over M_0 (common) and M_q (one per task), subject to M_0 + M_q being positive
+    semidefinite (with project="each": M_0 and every M_q),
 
         common_reg/2 ||M_0 - P||_F^2 + sum over q of task_reg_q/2 ||M_q||_F^2
         + sum over q of 1/|S_q| sum over (i, j, l) in S_q of max(d_q(i, l) - d_q(i, j) + margin, 0),
@@ -67,7 +67,7 @@ class MTSPML(MTSPMLParameters):
         the common metric adds, and projections during training apply to the sums at which the next iteration evaluates
         the hinge.
     prior : {"zero", "identity"}
-        What the common metric is pulled to; the identity in the paper.
+        What the common metric is regularised towards; the identity in the paper.
     metric, score, rank, ensemble, step, margin, n_iters, batch_size, projection, average, length_weight, \
     neighbour_weight, degree_weight, unlinked_bonus, weighting, seed, shards, n_threads
         As in `SPML`; a batch is drawn for every task. The factors of factored metrics are common to all tasks:
@@ -145,7 +145,7 @@ class MTSPML(MTSPMLParameters):
     ) -> MTSPML:
         """Learn one more task from its network alone; return self.
 
-        The task's metric starts at its prior, zero, with a clock of its own: after k iterations it is
+        The task's metric starts at its prior, zero, with a separate clock: after k iterations it is
         V_q / (task_reg k). Its first batch is evaluated at the common metric alone.
 
         - common="frozen": minimises task_reg/2 ||M_q||^2 + the task's mean hinge under M_0 + M_q over M_q. All other
@@ -173,7 +173,7 @@ class MTSPML(MTSPMLParameters):
         return self
 
     def parts(self) -> list[Metric]:
-        """Return what is regularised: the common metric, and every task's."""
+        """Return the metrics that are regularised: the common one, and those of the tasks."""
         return [self.common_metric_, *self.task_metrics_]
 
     def metric(self, task: int | str) -> Metric:

@@ -41,7 +41,7 @@ def check_prior(prior: str) -> None:
 class Algorithm:
     """Algorithm 1 with one metric, or Algorithm 2 with a common metric, which comes first, and one per task."""
 
-    has_tasks: bool  # whether every network has a metric of its own; otherwise networks are pooled
+    has_tasks: bool  # whether every network has its own metric; otherwise networks are pooled
     regs: tuple[float, ...]  # regularisation weight of every metric; inf keeps a metric at its prior
     priors: tuple[float, ...]  # what every metric is pulled to, as a multiple of I
     start: float  # the hinge of the first iteration is evaluated at start * I
@@ -138,7 +138,7 @@ class Problem:
         )
 
     def is_projection_due(self, iteration: int) -> bool:
-        """Tell whether metrics are projected during training, after this iteration."""
+        """Return whether metrics are projected during training, after this iteration."""
         return self.projection_interval > 0 and iteration > 0 and iteration % self.projection_interval == 0
 
 
@@ -239,5 +239,5 @@ def check_finite(problem: Problem, counters: np.ndarray) -> None:
         step = 1 / (min(problem.settings.regs) * iteration)
         raise FloatingPointError(
             f"metric is not finite after iteration {iteration} (step {step:.1e}); "
-            "raise reg or normalise the rows of features."
+            "increase the regularisation weights or scale the rows of features to length 1."
         )

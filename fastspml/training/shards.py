@@ -5,8 +5,8 @@ The state of a fit is a sum, so parts of it can be computed apart and added. Wit
 1. Warm-up: the first iterations run as one stream (`first_round` says how many).
 2. Round: at iteration t0 with totals V0, shard k = 0..K-1 runs m iterations of its own, t0 + k m + 1 to t0 + (k+1) m in
    the numbering of the draws. After s of them, with the sum D of what it found, it evaluates triplets at
-   P + (V0 + R D) / (reg (t0 + R s)), R = 3/4 K: as if three quarters of all shards found what it finds, and the
-   others changed nothing. It keeps W = V0 + R D.
+   P + (V0 + R D) / (reg (t0 + R s)), R = 3/4 K: it assumes that three quarters of the shards make the same changes as
+   itself, and the others none. It keeps W = V0 + R D.
 3. Merge: V = V0 + D_0 + ... + D_(K-1), in that order; t = t0 + K m. Metrics are projected if that is due at t.
 4. K m = t0 / S, at most SHARD_TRIPLETS in a shard. S is 4; for more than 16 shards it is K / 4 in the beginning.
 
@@ -38,7 +38,7 @@ from fastspml.training.chunks import Workspace, run_next_chunk
 from fastspml.training.problem import Problem, project
 from fastspml.training.state import Round, State, copy_sums, n_summed
 
-WARM_UP = 16  # iterations of one stream for every shard, at least
+WARM_UP = 16  # least iterations of the warm-up per shard
 NOISY_TRIPLETS = 2**20  # for every shard: then its noise is too small to matter, and rounds can be longer
 SHARD_TRIPLETS = {"diagonal": 10_000_000, "full": 100_000, "factored": 2_000_000}  # in a round, at most: some seconds
 ENTRIES_PER_TRIPLET = {"diagonal": 512, "full": 8192, "factored": 2048}  # merged in the time of one triplet
@@ -72,7 +72,7 @@ def _clock(state: State) -> int:
 
 
 def _round_share(problem: Problem, clock: int) -> int:
-    """Return S: a round has one iteration for S before it."""
+    """Return S: a round is 1/S as long as all iterations before it."""
     needed = problem.n_shards * NOISY_TRIPLETS // (clock * problem.n_triplets)
     return max(4, min(problem.n_shards // 4, needed))
 

@@ -1,4 +1,4 @@
-"""From totals to metrics: what a fit has learned at the iteration it has reached."""
+"""Compute metrics from the totals of a fit."""
 
 from __future__ import annotations
 

@@ -24,13 +24,13 @@ if TYPE_CHECKING:  # the inherited signature of __init__ names these; the API re
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SPMLParameters(Estimator):
-    """The parameters that SPML has and MTSPML has not, with their defaults; `Estimator` has those of both.
+    """The parameters of SPML that `Estimator` lacks.
 
-    They have a class of their own because type checkers hide `SPML.metric` in a dataclass with an InitVar of that name.
+    They are in a separate class because type checkers hide `SPML.metric` in a dataclass with an InitVar of that name.
     """
 
     reg: float = parameter(1e-3, "weight of the regulariser")
-    prior: str = parameter("identity", 'what the metric is pulled to: "zero" or "identity"')
+    prior: str = parameter("identity", 'what the metric is regularised towards: "zero" or "identity"')
 
     paper_regularisation = {"reg": 1e-3, "prior": "zero"}  # noqa: RUF012
 
@@ -59,15 +59,15 @@ class SPML(SPMLParameters):
     rank : int
         Columns of F.
     ensemble : int
-        Number of members that the columns of F are shared out to; it divides the rank. Iteration t trains one of them,
-        so each learns from triplets of its own, and M averages them, which often predicts better than one of the same
-        rank. An iteration is cheaper, but there have to be as many times more.
+        Number of members that the columns of F are divided among; it must divide the rank. Each iteration trains one
+        member, and M averages all of them. An average often predicts better than a single F of the same rank.
+        Iterations are cheaper, but `ensemble` times as many are needed.
     step : float
         Step size of F, by AdaGrad: F = F_0 + step V / sqrt(G), where V sums the negated subgradients of the violated
         triplets and G, feature by feature, their mean squares. Half the step needs four times the iterations. Early
         stopping regularises F; ``reg``, ``average`` and ``projection`` apply to w only.
     prior : {"zero", "identity"}
-        P, what the metric is pulled to; zero in the paper.
+        P, what the metric is regularised towards; zero in the paper.
     margin : float
         Difference that the hinge requires between d(i, j) and d(i, l).
     n_iters, batch_size : int
@@ -91,8 +91,8 @@ class SPML(SPMLParameters):
         machines.
     shards : int
         Parts of a fit that run in parallel, on threads or on a cluster, and are merged a few dozen times in all
-        (`fastspml.training.shards`). 1 is the paper's algorithm. Use 8 for every thread, and 16 for every worker of
-        a cluster; the objective stays within 0.3% of that of one shard.
+        (`fastspml.training.shards`). 1 is the paper's algorithm. Use 8 for every thread, and 16 for every worker
+        thread of a cluster; the objective stays within 0.3% of that of one shard.
     n_threads : int
         Threads that run shards, at most one per processor and per shard.
 

@@ -41,7 +41,7 @@ class Progress:
     elapsed_s: float
     work: dict[str, int]  # as WORK_COUNTERS names it
     violations: np.ndarray  # of every iteration since the last call, shape (iterations, tasks)
-    violated_share: float  # of the triplets of those iterations; without any, as in the last call
+    violated_share: float  # of the triplets of those iterations; if there were none, the previous value
 
 
 ProgressCall = Callable[[Progress], Any]  # returning True stops the fit
@@ -67,7 +67,7 @@ class Round:
 
     @property
     def rate(self) -> int:
-        """R: a shard assumes that this number of shards, three quarters, find what it finds."""
+        """R, three quarters of the shards: a shard assumes that they make the same changes as itself."""
         return self.n_shards - self.n_shards // 4
 
 
@@ -80,13 +80,13 @@ class State:
     """
 
     sums: Sums
-    counts: np.ndarray  # violations, int64 (at least as many iterations as were done, groups)
+    counts: np.ndarray  # violated triplets, int64 (allocated iterations, groups)
     columns: np.ndarray | None  # the features that have a row, for a full metric, the most frequent first
     ahead: np.ndarray  # int64 (metrics,): iterations of a metric minus those of the model; 0 except for added tasks
     round: Round | None = None
-    clock_origin: int = 0  # totals count for clock_origin + clock_rate * iteration iterations: a shard's for R times
-    clock_rate: int = 1  # the number that it has run since the start of the round
-    first: int = 0  # the iteration before the first that `counts` has a row for
+    clock_origin: int = 0  # totals count as clock_origin + clock_rate * iteration iterations
+    clock_rate: int = 1  # R in a shard, see `Round.rate`
+    first: int = 0  # row 0 of `counts` is iteration first + 1
 
     @property
     def form(self) -> str:

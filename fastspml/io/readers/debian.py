@@ -90,8 +90,8 @@ def read_debian(
         "section": a network per section, of its packages and the links among them. "kind": a network per kind of link,
         all over the same packages. None: one network.
     across_sources : bool
-        Whether links between packages of the same source are left out: such packages share the text of their
-        descriptions, and that they belong together is known.
+        Whether only links between packages of different sources are kept. Packages of one source share the text of
+        their descriptions, and it is known that they belong together.
     max_degree : int, optional
         Packages that are linked with more than this number of others, in either direction and counted before this
         filter, are left out: hubs such as libc6 do not tell what a package is for. Kinds of links count together;
@@ -102,12 +102,12 @@ def read_debian(
     min_links : int
         Tasks with fewer links are left out, or refused if `sections` names them.
     min_df, max_df
-        Words of fewer than `min_df` packages, or of more than the share `max_df` of them, are left out, over all tasks;
-        so are common English words.
+        Words that occur in fewer than `min_df` packages, or in more than the share `max_df` of them, are dropped, over
+        all tasks; so are common English words.
     skip_bad : bool
         Whether bad lines are skipped, with a warning, instead of failing the import.
     report : callable, optional
-        Called now and then with the number of stanzas done.
+        Called periodically with the number of stanzas done.
 
     Returns
     -------

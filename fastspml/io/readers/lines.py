@@ -219,11 +219,11 @@ def parse_json(line: str) -> Any:
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """Return what a message shows of names: the first ones, escaped and cut, and the number of the others."""
+    """Return names for a message: the first ones, escaped and cut, and the number of the others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(name[:SHOWN_CHARACTERS] if name.isprintable() else shown(name) for name in names[:most]) + more
 
 
 def shown(text: str) -> str:
-    """Return what a message shows of a piece of a file: quoted, escaped, and cut if it is long."""
+    """Return a piece of a file for a message: quoted, escaped, and cut if it is long."""
     return repr(text) if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]!r}..."

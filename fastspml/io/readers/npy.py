@@ -1,4 +1,4 @@
-"""Arrays of .npy and .npz files, read without pickles and only if their headers tell the truth."""
+"""Arrays of .npy and .npz files, read without pickles, after a check of their headers against the file size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ADVICE = "check where it is from, or write it without compression"
 
 
 def read_array(file: IO[bytes], n_bytes: int, path: Path) -> np.ndarray:
-    """Read the array at the start of a file of that many bytes; refuse one that needs more than is there."""
+    """Read the array at the start of a file of `n_bytes`; refuse a header that claims more data than follows."""
     version = np.lib.format.read_magic(file)
     start, width = file.tell(), 2 if version == (1, 0) else 4
     if int.from_bytes(file.read(width), "little") > n_bytes - file.tell():
@@ -43,7 +43,7 @@ def read_array(file: IO[bytes], n_bytes: int, path: Path) -> np.ndarray:
 
 
 def _is_text(strings: np.ndarray) -> bool:
-    """Tell whether all characters of an array of strings are code points of Unicode; Python fails on others."""
+    """Return whether all characters of an array of strings are code points of Unicode; Python fails on others."""
     if strings.size == 0 or strings.dtype.itemsize == 0:
         return True
     codes = np.ascontiguousarray(strings).reshape(-1).view(np.dtype(np.uint32).newbyteorder(strings.dtype.byteorder))

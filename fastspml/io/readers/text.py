@@ -50,12 +50,12 @@ def read_text(
     directed : bool
         Whether a line of the edge list links its first document to its second only, or both ways.
     min_df, max_df, stop_words
-        Which words are kept: common English words are left out, and words of fewer than `min_df` documents or of
-        more than the share `max_df` of them, over all tasks. See `fastspml.tokens.count_words`.
+        Which words are kept: common English words are dropped, and words that occur in fewer than `min_df` documents or
+        in more than the share `max_df` of them, over all tasks. See `fastspml.tokens.count_words`.
     skip_bad : bool
         Whether bad lines are skipped, with a warning, instead of failing the import.
     report : callable, optional
-        Called now and then with the number of documents or links done.
+        Called periodically with the number of documents or links done.
     vectors : path, optional
         .npy file with a row for each document, in the same order, such as sentence embeddings: a dense block beside
         the words.
