@@ -29,6 +29,9 @@ def check_positive_integer(name: str, value: Any, or_none: str = "") -> None:
         raise ValueError(f"{name} must be a positive integer{or_none}, got {quoted(value)}.")
 
 
+ROUNDING = 1e-9  # of a share of n nodes: 0.07 * 100 is more than 7
+
+
 def check_integer(name: str, value: Any, least: int) -> None:
     """Refuse what is not an integer from `least`."""
     if not is_whole(value) or value < least:

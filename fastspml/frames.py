@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import quoted
-from fastspml.labels import check_labels, find_labels, frame_labels
+from fastspml.labels import are_strings, check_labels, find_labels, frame_labels
 from fastspml.links import check_unweighted
 from fastspml.network import Network
 from fastspml.tokens import Tokenizer, count_words
@@ -166,9 +166,13 @@ def _edges(edges: Any, ids: np.ndarray, source: str | None, target: str | None, 
         check_unweighted(_column(edges, columns, "weight", "edges"), "edges")
     position = {label: i for i, label in enumerate(ids.tolist())}
     ends = [_column(edges, columns, column, "edges") for column in (source, target)]
-    return np.stack(
-        [find_labels(position, labels, "edges name a node that is missing from nodes:") for labels in ends], axis=1
-    )
+    for labels in ends:
+        if labels.size and are_strings(ids) and labels.dtype.kind in "biuf":
+            raise TypeError("names of nodes are strings, but those in edges are numbers; convert one of them.")
+        if labels.size and ids.dtype.kind in "iu" and are_strings(labels):
+            raise TypeError("names of nodes are numbers, but those in edges are strings; convert one of them.")
+    sentence = "edges name nodes that are missing from nodes, which must have a row for each end of an edge:"
+    return np.stack([find_labels(position, labels, sentence) for labels in ends], axis=1)
 
 
 def _is_missing(value: Any) -> bool:

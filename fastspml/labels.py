@@ -16,6 +16,8 @@ def check_labels(labels: Any, size: int, what: str, noun: str) -> np.ndarray:
     """Return names as a string or integer array, one per node or feature, all distinct."""
     given = labels
     labels = np.asarray(labels)
+    if not labels.size:
+        labels = labels.astype(str)
     if labels.dtype.kind == "O":
         if not all(isinstance(label, str) for label in labels.ravel()):
             raise TypeError(f"{what} must be all strings or all whole numbers.")
@@ -29,7 +31,12 @@ def check_labels(labels: Any, size: int, what: str, noun: str) -> np.ndarray:
     unique, counts = np.unique(labels, return_counts=True)
     if len(unique) != size:
         raise ValueError(f"{what} must be distinct; {unique[counts.argmax()].item()!r} occurs {counts.max()} times.")
-    return labels
+    return unshared(labels)
+
+
+def unshared(labels: np.ndarray) -> np.ndarray:
+    """Return an array that its giver cannot change: a copy, unless it is read-only."""
+    return labels.copy() if labels.flags.writeable else labels
 
 
 def _refuse_nul(labels: Any, what: str) -> None:
@@ -44,7 +51,7 @@ def find_labels(position: Mapping[Any, int], names: np.ndarray, sentence: str) -
     """Return the position of every name; refuse unknown ones with a sentence that ends in the first of them."""
     found = np.fromiter((position.get(name, -1) for name in names.ravel().tolist()), np.int64, names.size)
     if (found < 0).any():
-        unknown = names.ravel()[found < 0].tolist()
+        unknown = list(dict.fromkeys(names.ravel()[found < 0].tolist()))
         more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
         raise ValueError(f"{sentence} {unknown[0]!r:.60}{more}.")
     return found

@@ -52,6 +52,20 @@ def nodes_of_links(adjacency: Any) -> np.ndarray | None:
     return rows
 
 
+def check_same_index(features: Any, adjacency: Any) -> None:
+    """Refuse two data frames whose rows are numbered differently, even if one of them only counts from 0."""
+    of_features, of_links = (getattr(frame, "index", None) for frame in (features, adjacency))
+    if of_features is None or of_links is None:
+        return
+    of_features, of_links = np.asarray(of_features), np.asarray(of_links)
+    are_numbers = of_features.dtype.kind in "iu" and of_links.dtype.kind in "iu"
+    if are_numbers and len(of_features) == len(of_links) and not np.array_equal(of_features, of_links):
+        raise ValueError(
+            "features and adjacency number the nodes differently; both must have the same index, or none: use "
+            "reset_index(drop=True) if rows are in the same order, and reindex otherwise."
+        )
+
+
 def check_node_order(adjacency: Any, nodes: Any) -> Any:
     """Return the names of nodes; refuse an adjacency whose index has others, or has them in another order."""
     named = nodes_of_links(adjacency)

@@ -13,7 +13,7 @@ from scipy import sparse
 from fastspml.checks import quoted
 from fastspml.interop import Conversions
 from fastspml.labels import are_strings, check_labels, find_labels, frame_labels, frame_values, is_frame
-from fastspml.links import canonical_links, check_node_order, edge_positions, nodes_of_links
+from fastspml.links import canonical_links, check_node_order, check_same_index, edge_positions, nodes_of_links
 from fastspml.sparse.csr import canonical_blocks, freeze, freeze_csr
 from fastspml.sparse.mapped import both_ways, is_mapped, subset_links, subset_rows
 
@@ -104,6 +104,8 @@ class Network(Conversions):
         vocabulary: Sequence[str] | np.ndarray | None = None,
         ignore_weights: bool = False,
     ) -> None:
+        if is_frame(features) and is_frame(adjacency):
+            check_same_index(features, adjacency)
         if is_frame(features):
             nodes = frame_labels(getattr(features, "index", None)) if nodes is None else nodes
             vocabulary = frame_labels(features.columns) if vocabulary is None else vocabulary
@@ -294,7 +296,7 @@ class Network(Conversions):
 
     @cached_property
     def _position_of_name(self) -> dict[Any, int]:
-        return {name: i for i, name in enumerate(self.nodes.tolist())}
+        return {str(name): i for i, name in enumerate(self.nodes.tolist())}
 
     def _named_positions(self, names: np.ndarray) -> np.ndarray:
         if not self.has_node_names:
@@ -331,7 +333,7 @@ class Network(Conversions):
         if nodes.ndim != 1 or nodes.dtype.kind not in "iu":
             raise TypeError(f"nodes must be positions, names or a mask; got {nodes.dtype} of shape {nodes.shape}.")
         if nodes.min() < 0 or nodes.max() >= self.n_nodes:
-            got = f"{nodes.min()} to {nodes.max()}"
+            got = nodes.min() if nodes.min() < 0 else nodes.max()
             raise ValueError(f"nodes must be from 0 to {self.n_nodes - 1} in {self.name!r}, got {got}.")
         return nodes.astype(np.int64)
 

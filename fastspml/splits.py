@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.checks import check_seed, is_whole, quoted
+from fastspml.checks import ROUNDING, check_seed, is_whole, quoted
 from fastspml.network import Network, as_networks
 
 
@@ -187,7 +187,7 @@ def _test_count(network: Network, n_anchors: int, test_size: float) -> int:
     if is_whole(test_size):
         count = int(test_size)
     elif isinstance(test_size, (float, np.floating)) and 0 < test_size < 1:
-        count = int(np.ceil(test_size * n_nodes))
+        count = int(np.ceil(test_size * n_nodes - ROUNDING))
     else:
         raise ValueError(f"test_size must be a share between 0 and 1 or a number of nodes, got {quoted(test_size)}.")
     if not 0 < count < n_nodes:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import is_number, is_whole, quoted
+from fastspml.checks import ROUNDING, is_number, is_whole, quoted
 
 # Letters and digits of any script, at least two of them.
 WORD = re.compile(r"[^\W_]{2,}")
@@ -228,7 +228,7 @@ def _cut(
 ) -> tuple[sparse.csr_array, np.ndarray]:
     """Keep the columns of words that are neither too rare nor too common, sorted by word."""
     frequencies = np.bincount(counts.indices, minlength=len(words))
-    is_kept = (frequencies >= min_df) & (frequencies <= max_df * counts.shape[0])
+    is_kept = (frequencies >= min_df) & (frequencies <= max_df * counts.shape[0] + ROUNDING)
     candidates = [(words[column], column) for column in np.flatnonzero(is_kept).tolist()]
     kept = sorted(
         (word, column)

@@ -47,7 +47,15 @@ def share_vocabulary(networks: Iterable[Network]) -> list[Network]:
                 "give both the same."
             )
         names.update(dict.fromkeys(network.vocabulary[: network.n_sparse_features].tolist()))
-    return list(over_vocabulary(networks, np.array([*names, *dense_names(networks[0])])))
+    return list(over_vocabulary(networks, as_vocabulary([*names, *dense_names(networks[0])])))
+
+
+def as_vocabulary(names: list[Any]) -> np.ndarray:
+    """Return names of features as an array; refuse a mixture of strings and numbers, which NumPy would convert."""
+    vocabulary = np.array(names)
+    if vocabulary.tolist() != names:
+        raise TypeError("vocabularies cannot be shared: some are strings and some are numbers; convert one of them.")
+    return vocabulary
 
 
 def over_vocabulary(networks: Iterable[Network], vocabulary: np.ndarray) -> Iterator[Network]:

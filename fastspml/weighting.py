@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn, overload
 
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import is_number, is_whole, quoted
+from fastspml.checks import ROUNDING, is_number, is_whole, quoted
 from fastspml.network import Network, as_networks, check_same_features, described_blocks
 from fastspml.sparse.csr import block_bounds, canonical_row_blocks, csr_from_parts, freeze_csr
 from fastspml.sparse.mapped import count_columns, is_mapped, row_ranges, rows_between, spill_rows
@@ -68,7 +69,9 @@ class Weighting:
 
     def __init__(self, kind: str = "tfidf", min_df: int = 1, max_df: float = 1.0) -> None:
         if kind not in KINDS:
-            raise ValueError(f"kind of weighting must be one of {', '.join(KINDS)}; got {quoted(kind)}.")
+            raise ValueError(
+                f"kind of weighting must be one of {', '.join(KINDS)}, or auto in a model; got {quoted(kind)}."
+            )
         if not is_whole(min_df) or min_df < 0:
             raise ValueError(f"min_df must be a number of nodes, got {quoted(min_df)}.")
         if not is_number(max_df) or not 0.0 < max_df <= 1.0:
@@ -122,7 +125,7 @@ class Weighting:
             n_nodes, df = document_frequencies(networks)
             self.idf_ = np.log((1.0 + n_nodes) / (1.0 + df)) if self.kind == "tfidf" else np.ones(len(df))
             if self.drops_features:
-                self.idf_[(df < self.min_df) | (df > self.max_df * n_nodes)] = 0.0
+                self.idf_[(df < self.min_df) | (df > self.max_df * n_nodes + ROUNDING)] = 0.0
             self.idf_[networks[0].n_sparse_features :] = 1.0
         self.n_features_, self.dense_blocks_ = networks[0].n_features, networks[0].dense_blocks
         return self
@@ -159,6 +162,7 @@ class Weighting:
 
     def _transform_networks(self, networks: list[Network]) -> list[Network]:
         weighted: dict[int, sparse.csr_array] = {}  # tasks that share their features keep sharing them
+        fitted = copy.copy(self)  # which another fit of this weighting leaves as it is
         result = []
         for network in networks:
             self._check_width(network.n_features, repr(network.name))
@@ -168,7 +172,7 @@ class Weighting:
             key = id(network.features)
             if key not in weighted:
                 weighted[key] = self._weight(network.features)
-            result.append(network.replace(features=weighted[key], weighting=self))
+            result.append(network.replace(features=weighted[key], weighting=fitted))
         return result
 
     def _check_plain(self, network: Network) -> bool | None:

@@ -440,3 +440,12 @@ def test_without_scikit_learn(networks, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.svm", None)
     with pytest.raises(ImportError, match="pip install 'fastspml\\[baselines\\]'"):
         PooledSVM(weighting=None).fit(networks)
+
+
+@pytest.mark.parametrize("task", [0, np.int64(0), "one"])
+def test_a_metric_of_st_spml_is_found_by_position_and_by_name(network, task):
+    method = baselines.SingleTaskSPML(n_iters=20).fit([network.replace(name="one"), network.replace(name="two")])
+    assert method.metric_for(task) is method.models_["one"].metric_
+    for unknown in (2, -1):
+        with pytest.raises(ValueError, match=f"a task is named or numbered from 0 to 1; got {unknown}"):
+            method.metric_for(unknown)

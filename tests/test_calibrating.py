@@ -68,6 +68,14 @@ def test_calibrations_are_stored_with_the_model(networks, tmp_path):
         assert loaded.calibrations_[name].ece == calibration.ece
 
 
+def test_models_of_folds_learn_for_as_long_as_the_model(networks):
+    short = fs.SPML(n_iters=50).fit(networks[0]).calibrate(networks[0], n_folds=2)
+    stopped = fs.SPML(n_iters=2000).partial_fit(networks[0], 50).calibrate(networks[0], n_folds=2)
+    scores = np.linspace(0, 2, 9)
+    one, other = (next(iter(model.calibrations_.values())).probability(scores) for model in (short, stopped))
+    assert np.array_equal(one, other)
+
+
 def test_other_networks_than_those_of_the_fit_are_refused(networks):
     with pytest.raises(ValueError, match="calibrate needs the networks of the fit: "):
         fs.MTSPML.paper(n_iters=5).fit(networks).calibrate(networks[0])

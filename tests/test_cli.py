@@ -311,7 +311,8 @@ def test_the_help_of_a_flag_says_which_model_alone_takes_it(capsys, flag, start)
 
 def test_the_help_of_a_flag_has_its_default_unless_it_is_none_or_a_switch(capsys):
     text = " ".join(run(capsys, "train", "--help")[1].split())
-    assert "for every task (default: 10)" in text
+    assert "and per task in MT-SPML (default: 10)" in text
+    assert "iterations (default: 3000; SPML: 12000)" in text
     assert "default: None" not in text
     assert "default: False" not in text
     assert "default: )" not in text
@@ -459,7 +460,7 @@ def test_explain_a_factored_model(capsys, file, tmp_path):
             ["train", "--networks", "{file}", "--batch-size", "0", "-o", "x"],
             "batch_size must be a positive integer, got 0",
         ),
-        (["train", "--networks", "{file}", "--reg", "1", "-o", "x"], "unknown key 'reg' for a MTSPML run"),
+        (["train", "--networks", "{file}", "--reg", "1", "-o", "x"], "unknown key 'reg' for a run of MTSPML"),
         (["train", "--networks", "{file}", "-o", "{run}"], "holds a finished run; name another folder"),
         (["evaluate", "{run}/model.h5"], "a model file does not know its networks; give --networks FILE"),
         (["evaluate", "{empty}"], "holds no finished model"),
@@ -478,7 +479,7 @@ def test_explain_a_factored_model(capsys, file, tmp_path):
             "this model has a diagonal metric, which does not know similar words",
         ),
         (["explain", "{run}", "red1"], "name two nodes to compare, or none"),
-        (["explain", "{run}", "red1", "nobody"], "no task has all of the nodes nobody, red1; check their names"),
+        (["explain", "{run}", "red1", "nobody"], "no task has a node called nobody; check the name."),
         (["explain", "{run}", "red1", "nobody", "--task", "red"], "'red' has no node called 'nobody'; for an unseen"),
         (["explain", "{run}", "--task", "green"], "there is no task 'green'"),
     ],
@@ -502,7 +503,7 @@ def test_unknown_keys_name_the_nearest(tmp_path, capsys, file):
     config.write_text(f'networks = "{file}"\nn_iter = 10\n')
     code, _, err = run(capsys, "train", config, "-o", tmp_path / "run")
     assert code == 1
-    assert "unknown key 'n_iter' for a MTSPML run; did you mean 'n_iters'?" in err
+    assert "unknown key 'n_iter' for a run of MTSPML; did you mean 'n_iters'?" in err
     config.write_text("networks = [")
     assert "is not valid TOML" in run(capsys, "train", config, "-o", tmp_path / "run")[2]
 

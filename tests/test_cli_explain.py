@@ -117,7 +117,8 @@ def test_words_and_their_weights_stay_together_where_there_is_no_room(capsys):
             ["a", "b"],
             "there are 2 tasks; give --task with one of red, blue.",
         ),
-        ({"red": "ab", "blue": "cd"}, ["a", "d"], "no task has all of the nodes a, d"),
+        ({"red": "ab", "blue": "cd"}, ["a", "d"], "no task has all of the nodes a, d; both must be in one task."),
+        ({"red": "ab", "blue": "cd"}, ["a", "z"], "no task has a node called z; check the name."),
         ({"red": "ab"}, ["a", "d"], "'red' has no node called 'd'"),
     ],
 )

@@ -56,6 +56,33 @@ def rows_of(out):
     return list(csv.DictReader(io.StringIO(out)))
 
 
+def test_a_file_that_exists_is_not_overwritten(capsys, tmp_path):
+    path = tmp_path / "links.csv"
+    assert run(capsys, "predict", "single", "new.txt", "-o", path)[0] == 0
+    assert b"\r" not in path.read_bytes()
+    before = path.read_bytes()
+    code, _, err = run(capsys, "predict", "single", "new.txt", "-k", 3, "-o", path)
+    assert code == 1
+    assert f"{path} exists already; name another file with -o, or remove it." in err
+    assert path.read_bytes() == before
+
+
+def test_a_run_that_does_not_exist_is_named(capsys):
+    code, _, err = run(capsys, "predict", "runs/none", "new.txt")
+    assert code == 1
+    assert "runs/none does not exist; name a run folder or a model file." in err
+
+
+def test_texts_do_not_hold_the_dense_features_of_a_model(capsys, tmp_path):
+    net = make_file(tmp_path / "nets.h5", ("only",))[0]
+    both = fs.Network([net.features, np.ones((60, 3))], net.adjacency, "only", net.nodes, vocabulary=VOCABULARY)
+    fs.write_networks(tmp_path / "both.h5", [both])
+    fs.save_model(tmp_path / "model.h5", fs.SPML(n_iters=20).fit(both))
+    code, _, err = run(capsys, "predict", tmp_path / "model.h5", "new.txt", "--networks", tmp_path / "both.h5")
+    assert code == 1
+    assert "the model needs 3 dense features beside words, which new.txt does not hold; give a file of networks" in err
+
+
 def test_without_a_task_predict_asks_which_of_several(capsys):
     code, out, err = run(capsys, "predict", "run", "new.txt")
     assert (code, out) == (1, "")
@@ -79,7 +106,9 @@ def test_the_column_of_ranked_tasks_is_explained(capsys):
     expected = sorted(fits.items(), key=lambda item: -item[1])
     assert [(row["task"], float(row["task_fit"])) for row in rows_of(out)] == expected
     text = " ".join(run(capsys, "predict", "--help")[1].split())
-    assert "task_fit says how well the node fits the task, up to 1" in text
+    assert (
+        "task_fit: the mean cosine similarity, under the task's metric, to the 5 most similar nodes with links" in text
+    )
 
 
 @pytest.mark.parametrize("key", ["id", "node"])

@@ -112,6 +112,7 @@ def test_progress_counts_on_and_stops(small):
         {"ensemble": 1},
         {"rank": 64},
         {"rank": 64, "ensemble": 4},  # rows of equal width
+        {"rank": 20},  # likewise: rows are padded
     ],
 )
 def test_what_a_state_is_made_for_cannot_change(small, change):
@@ -152,6 +153,23 @@ def test_resume_is_for_the_same_networks_and_more_iterations(small, make, n_iter
     model = fs.SPML.paper(n_iters=5).fit(small).set_params(n_iters=n_iters)
     with pytest.raises(ValueError, match=sentence):
         model.resume(make(small))
+
+
+def test_resume_refuses_features_in_another_order(small):
+    words = [f"w{f}" for f in range(9)]
+    model = fs.SPML.paper(n_iters=5).fit(named(small, words)).set_params(n_iters=9)
+    other = fs.Network(small.features[:, [1, 0, *range(2, 9)]], small.adjacency, vocabulary=["w1", "w0", *words[2:]])
+    with pytest.raises(ValueError, match="the features of the networks have other names, or another order"):
+        model.resume(other.replace(name=small.name))
+    assert model.resume(named(small, words)).n_iters_ == 9
+
+
+def test_a_copy_that_continues_leaves_the_model_as_it_is(small):
+    model = fs.SPML.paper(n_iters=50).fit(small)
+    copy.copy(model).partial_fit(small, 20)
+    assert model.state_.iteration == 50
+    expected = fs.SPML.paper(n_iters=51).fit(small)
+    assert np.array_equal(model.partial_fit(small, 1).metric_.weights, expected.metric_.weights)
 
 
 # ---- grown networks -------------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def test_a_node_linked_to_nearly_all_does_not_hang():
 
 @pytest.mark.parametrize("links", [np.zeros((3, 3)), np.ones((3, 3)) - np.eye(3), np.zeros((0, 0))])
 def test_an_empty_set_is_refused(links):
-    with pytest.raises(ValueError, match="no triplet can be drawn from 'games': none of its . linked nodes has both"):
+    with pytest.raises(ValueError, match="no triplet can be drawn from 'games': none of the . linked nodes has both"):
         fs.SPML.paper().fit(network_of(links, name="games"))
 
 

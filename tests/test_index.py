@@ -410,6 +410,27 @@ def test_a_name_that_was_added_is_not_among_the_names_before():
     assert ("c" in names, "c" in more, names.find("c"), more.find("c")) == (False, True, -1, 2)
 
 
+def test_copies_of_an_index_do_not_share_added_names():
+    one = fs.LinkIndex(fs.Metric.identity(2), fs.Network([[1, 0], [2, 1]], nodes=["apt", "bash"]))
+    other = copy.copy(one)
+    one.add([[9, 9]], nodes=["x"])
+    other.add([[7, 7]], nodes=["y"])
+    for index, unknown in ((one, "y"), (other, "x")):
+        with pytest.raises(ValueError, match=f"nodes holds '{unknown}', but no node has that name"):
+            index.remove([unknown])
+    other.add([[8, 8]], nodes=["x"])
+    assert (one.nodes.tolist(), other.nodes.tolist()) == (["apt", "bash", "x"], ["apt", "bash", "y", "x"])
+
+
+def test_names_that_are_integers_stay_so():
+    large = np.array([2**63 + 1, 2**60 + 1], dtype=np.uint64)
+    index = fs.LinkIndex(fs.Metric.identity(2), fs.Network(np.eye(2), nodes=large))
+    index.add([[1, 1]], nodes=[7])
+    assert index.nodes.tolist() == [2**63 + 1, 2**60 + 1, 7]
+    with pytest.raises(TypeError, match="the names of the nodes are uint64 numbers, and some of the new ones are not"):
+        index.add([[1, 1]], nodes=[-7])
+
+
 def test_one_sparse_row_is_a_query(network):
     index = fs.LinkIndex(fs.Metric.identity(9), network)
     expected = index.query(network.features[[6]], 4)
@@ -434,7 +455,7 @@ def test_a_model_and_a_task_make_an_index(networks):
     ):
         expected = fs.LinkIndex(model.metric(q), networks[0]).query(features, 4)
         assert np.array_equal(index.query(features, 4)[1], expected[1])
-    with pytest.raises(ValueError, match="0 tasks are called 'no such'"):
+    with pytest.raises(ValueError, match="no task is called 'no such'"):
         fs.LinkIndex(model, networks[0], task="no such")
     assert (fs.connect(model, networks[1], 3) != fs.connect(model.metric(1), networks[1], 3)).nnz == 0
 

@@ -190,7 +190,7 @@ def test_a_tasks_metric_by_position_and_name(networks):
     model = fs.MTSPML.paper(n_iters=5).fit(networks)
     assert np.array_equal(model.metric("task 2").weights, model.metric(2).weights)
     assert np.array_equal(model.metric(-1).weights, model.metric(3).weights)
-    with pytest.raises(ValueError, match="0 tasks are called 'task 9'; the tasks are task 0"):
+    with pytest.raises(ValueError, match="no task is called 'task 9'; the tasks are task 0"):
         model.metric("task 9")
     with pytest.raises(ValueError, match="numbered from 0 to 3; got 4"):
         model.metric(4)
@@ -255,7 +255,9 @@ def test_mistakes_cost_a_sentence(network, networks):
         fs.SPML.paper().objective(network)
     with pytest.raises(ValueError, match="ensemble must divide the rank, 64; got 3"):
         fs.SPML(ensemble=3).fit(network)
-    with pytest.raises(ValueError, match="the model has 4 tasks, but 1 networks were given"):
+    with pytest.raises(
+        ValueError, match="the tasks of the model are task 0, task 1, task 2, task 3, in this order; got task 0."
+    ):
         fs.MTSPML.paper(n_iters=2).fit(networks).objective(network)
     with pytest.raises(ValueError, match="n_triplets must be a positive integer or None"):
         fs.SPML.paper(n_iters=2).fit(network).objective(network, n_triplets=0)
@@ -265,7 +267,7 @@ def test_a_metric_that_runs_away_is_stopped():
     network = make_network(dtype=np.float64)
     huge = fs.Network(network.features.toarray() * 1e120, network.adjacency)
     with pytest.raises(
-        FloatingPointError, match="metric is not finite after iteration .* raise reg or normalise the rows"
+        FloatingPointError, match="metric is not finite after iteration .* increase the regularisation weights or scale"
     ):
         fs.SPML.paper(reg=1e-300, n_iters=50).fit(huge)
 
@@ -347,3 +349,13 @@ def test_ctrl_c_keeps_what_was_learned_and_resume_continues(networks):
     assert 200 <= model.n_iters_ < 5000
     assert model.metric_.n_features == networks[0].n_features
     np.testing.assert_array_equal(model.resume(networks).state_.totals, expected.state_.totals)
+
+
+@pytest.mark.parametrize("number", [np.float16, np.int8, np.float32])
+def test_regularisation_weights_of_any_type_are_computed_with_as_floats(number):
+    """reg * t would overflow."""
+    network = make_network()
+    one, other = (fs.SPML.paper(reg=reg, n_iters=70000, batch_size=1).fit(network) for reg in (1.0, number(1)))
+    assert np.array_equal(one.metric_.weights, other.metric_.weights)
+    one, other = (fs.MTSPML.paper(common_reg=reg, task_reg=[reg], n_iters=200).fit(network) for reg in (1.0, number(1)))
+    assert np.array_equal(one.metric(0).weights, other.metric(0).weights)

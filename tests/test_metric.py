@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import linalg, sparse
 
@@ -448,6 +449,41 @@ def test_names_where_a_vocabulary_is_known():
     assert got == [("a very long word that must not be cut", 3.0), ("cat", 1.0)]
     assert metric.explain([1, 0, 2], [0, 1, 2]).feature.tolist()[0] == "a very long word that must not be cut"
     assert fs.Metric.identity(3).top_features(1).feature.tolist() == [0]
+
+
+def test_features_with_other_names_or_in_another_order_are_refused():
+    metric = fs.Metric.diagonal([1.0, 2.0], vocabulary=["cat", "dog"])
+    frame = pd.DataFrame([[1, 5]], columns=["cat", "dog"])
+    sentence = "has other features than the metric, or has them in another order: feature 0 is dog, in the metric cat"
+    for same in (frame, fs.Network(frame), fs.Network([[1, 5]]), [[1, 5]], pd.DataFrame([[1, 5]])):
+        assert metric.rows(same).toarray().tolist() == [[1, 5]]
+    for other, name in ((frame[["dog", "cat"]], "rows"), (fs.Network(frame[["dog", "cat"]], name="pets"), "'pets'")):
+        with pytest.raises(ValueError, match=f"{name} {sentence}"):
+            metric.rows(other)
+    assert fs.Metric.diagonal([1.0, 2.0]).rows(frame[["dog", "cat"]]).toarray().tolist() == [[5, 1]]
+
+
+def test_metrics_over_different_vocabularies_are_not_added():
+    one, other = (fs.Metric.diagonal([1.0, 2.0], vocabulary=names) for names in (["a", "b"], ["b", "a"]))
+    with pytest.raises(ValueError, match="metrics over different vocabularies cannot be added"):
+        one + other
+    assert (one + fs.Metric.diagonal([1.0, 1.0])).weights.tolist() == [2.0, 3.0]
+
+
+def test_arrays_that_a_metric_was_made_of_may_change():
+    matrix, names = np.eye(2), np.array(["a", "b"])
+    metric = fs.Metric.full(matrix, vocabulary=names)
+    matrix[0, 0], names[0] = 100, "z"
+    assert metric.distance([1, 0], [0, 0]) == 1.0
+    assert metric.vocabulary.tolist() == ["a", "b"]
+
+
+def test_a_weighting_that_is_fitted_again_does_not_change_a_metric():
+    weighting = fs.Weighting("tfidf").fit(fs.Network([[1, 1], [0, 2]]))
+    metric = fs.Metric.identity(2, weighting=weighting, takes_counts=True)
+    before = metric.distance([1, 2], [1, 0])
+    weighting.fit(fs.Network([[1, 1], [3, 0], [1, 0]]))
+    assert metric.distance([1, 2], [1, 0]) == before
 
 
 def test_a_metric_that_takes_counts_weights_them():

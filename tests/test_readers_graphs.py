@@ -619,9 +619,9 @@ def test_npz_of_scipy_matrices_and_stored_zeros(tmp_path):
         (
             FEATURES,
             LINKS[:2, :2],
-            "words.npz: features have 3 rows, links are 2 x 2; both must describe the same nodes",
+            "links.npz: features have 3 rows, links are 2 x 2; both must describe the same nodes",
         ),
-        (FEATURES, -LINKS, "words.npz: links have negative entries"),
+        (FEATURES, -LINKS, "links.npz: links have negative entries"),
         (
             sparse.dia_array(FEATURES),
             LINKS,
@@ -641,7 +641,7 @@ def test_npz_of_scipy_that_cannot_be_used(tmp_path, features, links, sentence):
 def test_npz_of_scipy_with_weights(tmp_path):
     sparse.save_npz(tmp_path / "words.npz", FEATURES)
     sparse.save_npz(tmp_path / "links.npz", 2 * LINKS)
-    with pytest.raises(ValueError, match=r"^words\.npz: links have weights, such as 2, but every link counts once"):
+    with pytest.raises(ValueError, match=r"^links\.npz: links have weights, such as 2, but every link counts once"):
         read_npz(tmp_path / "words.npz", links=tmp_path / "links.npz")
     read = read_npz(tmp_path / "words.npz", links=tmp_path / "links.npz", ignore_weights=True)
     assert read[0].n_links == 3

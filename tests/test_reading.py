@@ -345,7 +345,7 @@ def test_files_that_are_not_there_or_no_hdf5(tmp_path):
     for read in (fs.read_networks, fs.load_model):
         with pytest.raises(FileNotFoundError, match="none.h5 does not exist; expected an HDF5 file"):
             read(tmp_path / "none.h5")
-        with pytest.raises(OSError, match="is not a regular file"):
+        with pytest.raises(OSError, match="is a folder; name a file in it; expected an HDF5 file"):
             read(tmp_path)
         (tmp_path / "text.h5").write_text("a,b,c\n" * 1000)
         with pytest.raises(ValueError, match="text.h5 is not an HDF5 file"):

@@ -30,6 +30,12 @@ def test_a_task_without_a_score_keeps_a_value_of_the_grid():
     assert regs_by_task(trials) == {"margin": 1.0, "task_reg": [0.1, 0.01], "n_iters": (10,)}
 
 
+def test_values_for_all_tasks_and_for_each_may_be_mixed():
+    trials = [trial(0.1, 0.9, 0.5), trial([0.2, 0.01], 0.5, 0.7), trial([0.1, 0.3], 0.2, 0.2)]
+    assert regs_by_task(trials) == {"margin": 1.0, "task_reg": [0.1, 0.01], "n_iters": (10,)}
+    assert regs_by_task([*trials, trial([0.1, 0.01], 0.3, 0.3)]) is None
+
+
 def test_nothing_new_is_not_tried():
     assert regs_by_task([trial(0.1, 0.9, 0.8), trial(0.01, 0.8, 0.7)]) is None
     assert regs_by_task([trial(0.1, 0.9), trial(0.01, 0.8)]) is None

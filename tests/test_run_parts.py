@@ -321,8 +321,8 @@ def test_a_key_of_a_run_has_help(key):
         ({"model": "SVM"}, "model must be one of MTSPML, SPML; got 'SVM'"),
         ({"recipe": "best"}, "recipe must be 'default' or 'paper', got 'best'"),
         ({"networks": ""}, "no networks were named; set networks in the configuration or give --networks FILE"),
-        ({"zzz": 1}, "unknown key 'zzz' for a MTSPML run; the keys are networks, mapped, model"),
-        ({"model": "SPML", "task_reg": 1.0}, "unknown key 'task_reg' for a SPML run"),
+        ({"zzz": 1}, "unknown key 'zzz' for a run of MTSPML; the keys are networks, mapped, model"),
+        ({"model": "SPML", "task_reg": 1.0}, "unknown key 'task_reg' for a run of SPML"),
     ],
 )
 def test_settings_that_are_no_configuration_are_refused(settings, message):

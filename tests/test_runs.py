@@ -592,7 +592,7 @@ def test_parameters_of_the_model_are_checked_with_the_configuration(short):
         ("undirected", "yes", "undirected must be true or false, got 'yes'"),
         ("networks", 5, "networks must be the name of a file, got 5"),
         ("networks", "\udcff.h5", "networks must be a file name in UTF-8"),
-        ("keep_checkpoint", 5, "unknown key 'keep_checkpoint' for a MTSPML run; did you mean 'keep_checkpoints'?"),
+        ("keep_checkpoint", 5, "unknown key 'keep_checkpoint' for a run of MTSPML; did you mean 'keep_checkpoints'?"),
     ],
 )
 def test_keys_of_a_run_are_checked(key, value, sentence):

@@ -949,3 +949,9 @@ def test_a_row_of_the_table_has_the_parameter_score_and_the_score_of_the_trial(t
     table = fs.select(fs.SPML.paper(weighting="tfidf"), tasks[:1], grid, 2).table()
     assert {row["score"] for row in table} == {"distance", "similarity"}
     assert all(0.0 < row["cv_score"] <= 1.0 for row in table)
+
+
+@pytest.mark.parametrize("n_threads", [-1, 0, "2", 1.5])
+def test_threads_of_a_search_are_a_positive_number(tasks, n_threads):
+    with pytest.raises(ValueError, match="n_threads must be a positive integer or None"):
+        fs.select(fs.SPML.paper(weighting="tfidf"), tasks, {"n_iters": [5]}, n_folds=2, n_threads=n_threads)

@@ -82,6 +82,24 @@ def test_a_feature_is_kept_at_the_bounds_of_min_df_and_max_df(kind):
     assert without[0, 1]
 
 
+def test_a_share_of_nodes_is_an_exact_number():
+    """0.29 * 100 is 28.999999999999996."""
+    counts = np.zeros((100, 2))
+    counts[:29, 0] = counts[:30, 1] = 1
+    kept = fs.Weighting("binary", max_df=0.29).fit_transform(fs.Network(counts)).features.toarray()
+    assert kept.sum(axis=0).tolist() == [29, 0]
+
+
+def test_a_weighting_that_is_fitted_again_leaves_weighted_networks_as_they_are():
+    one, other = fs.Network(COUNTS), fs.Network(OTHER)
+    weighting = fs.Weighting("tfidf")
+    weighted = weighting.fit_transform(one)
+    before = weighting.idf_.copy()
+    again = weighting.fit_transform(other)
+    assert np.array_equal(weighted.weighting.idf_, before)
+    assert weighted.weighting != again.weighting == weighting
+
+
 FRACTIONS = np.array([[0.9, 0.2, 0.0, 1.5], [0.0, 0.05, 0.3, 0.0], [1e-3, 0.0, 0.0, 0.0]])
 
 
@@ -179,7 +197,7 @@ def test_words_in_every_node_carry_nothing():
 @pytest.mark.parametrize(
     ("act", "sentence"),
     [
-        (lambda: fs.Weighting("bm25"), "kind of weighting must be one of tfidf, none, binary, l1, l2; got 'bm25'"),
+        (lambda: fs.Weighting("bm25"), "kind of weighting must be one of tfidf, none, binary, l1, l2, or auto in a model; got 'bm25'"),
         (lambda: fs.Weighting(min_df=0.5), "min_df must be a number of nodes, got 0.5"),
         (lambda: fs.Weighting(max_df=0), "max_df must be a share above 0 and up to 1, got 0"),
         (lambda: fs.Weighting("l1").transform(COUNTS), "has not been fitted; call fit or fit_transform first"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fastspml.checks import is_whole, quoted
 from fastspml.metric import Metric
 from fastspml.network import Network, Networks, as_networks
 from fastspml.parameters import Parameters
@@ -90,8 +91,12 @@ class SingleTaskSPML(MetricBaseline):
     def metric_for(self, task: Network | int | str) -> Metric:
         """Return the metric learned from the task's own network."""
         models = self.learned("models_")
-        name = list(models)[task] if isinstance(task, int) else task if isinstance(task, str) else task.name
-        return of_task(models, name).metric_
+        name = task.name if isinstance(task, Network) else task
+        if is_whole(name):
+            if not 0 <= int(name) < len(models):
+                raise ValueError(f"a task is named or numbered from 0 to {len(models) - 1}; got {quoted(task)}.")
+            name = list(models)[int(name)]
+        return of_task(models, str(name)).metric_
 
 
 def plain_metric(networks: Sequence[Network], weighting: str | Weighting | None) -> Metric:

@@ -1,5 +1,5 @@
 """Measure how well the links of a run's hidden nodes are predicted. Nodes that were trained on are refused, and so are
-networks that the run was not trained on."""
+networks with other nodes than those of the run."""
 
 from __future__ import annotations
 

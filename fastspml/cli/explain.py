@@ -145,9 +145,13 @@ def _task_of(options: argparse.Namespace, networks: list[Any], new: dict[str, An
     if options.task is not None or len(networks) == 1:
         return task_position(options.task, names)
     known = set(options.nodes) - set(new)
-    holding = [q for q, network in enumerate(networks) if known <= set(map(str, network.nodes.tolist()))]
+    members = [known & set(map(str, network.nodes.tolist())) for network in networks]
+    holding = [q for q, found in enumerate(members) if found == known]
     if not holding:
-        raise ValueError(f"no task has all of the nodes {', '.join(sorted(known))}; check their names.")
+        unknown = known.difference(*members)
+        if unknown:
+            raise ValueError(f"no task has a node called {', '.join(sorted(unknown))}; check the name.")
+        raise ValueError(f"no task has all of the nodes {', '.join(sorted(known))}; both must be in one task.")
     return holding[0] if len(holding) == 1 else task_position(None, [names[q] for q in holding])
 
 

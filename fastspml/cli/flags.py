@@ -24,18 +24,28 @@ def add_dask(parser: argparse.ArgumentParser) -> None:
 
 def add_keys(parser: argparse.ArgumentParser, without: Sequence[str] = ()) -> None:
     """Add a flag for every key of a configuration."""
-    from fastspml.runs.keys import MODELS, all_keys
+    from fastspml.runs.keys import MODELS, all_keys, model_keys
 
+    by_model = {model: model_keys(model) for model in MODELS}
     group = parser.add_argument_group("keys of the configuration")
     for key in all_keys().values():
         if key.name in without:
             continue
         only = "" if key.models == MODELS else f"{key.models[0]}: "
-        default = "" if key.default in (None, "") or key.is_switch else f" (default: {key.default})"
-        help_text = f"{only}{key.help}{default}".replace("%", "%%")
+        defaults = {model: by_model[model].get(key.name, key).default for model in key.models}
+        help_text = f"{only}{key.help}{'' if key.is_switch else _described(defaults)}".replace("%", "%%")
         kind: dict[str, Any] = {"nargs": "?", "const": True} if key.is_switch else {}
         metavar = "true|false" if key.is_switch else "VALUE"
         group.add_argument(_flag(key.name), dest=key.name, metavar=metavar, help=help_text, type=_value, **kind)
+
+
+def _described(defaults: dict[str, Any]) -> str:
+    """Return the default of a key for help; of models with another default, that one, too."""
+    (_, first), *others = defaults.items()
+    if first in (None, ""):
+        return ""
+    more = [f"{model}: {default}" for model, default in others if default != first]
+    return f" (default: {'; '.join([str(first), *more])})"
 
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:

@@ -49,6 +49,11 @@ def read_new_nodes(path: str, model: Any, id_column: str = "id", text_column: st
 
     if vocabulary is None:
         raise ValueError("the model has no vocabulary to match words with; give a file of networks instead.")
+    if metric.weighting is not None and metric.weighting.dense_blocks_:
+        raise ValueError(
+            f"the model needs {sum(metric.weighting.dense_blocks_)} dense features beside words, which {path} does not "
+            "hold; give a file of networks, as fastspml import text --vectors makes it."
+        )
     names, rows, n_unknown = read_counts(path, vocabulary, getattr(model, "tokenizer_", None), id_column, text_column)
     _say_unknown(n_unknown)
     network = Network(rows, nodes=names, vocabulary=vocabulary)

@@ -63,6 +63,8 @@ def run(options: argparse.Namespace) -> None:
     from fastspml.ranking.link_table import described
     from fastspml.runs.opening import networks_of, open_run
 
+    if options.output and Path(options.output).exists():
+        raise FileExistsError(f"{options.output} exists already; name another file with -o, or remove it.")
     model, config = open_run(options.path)
     networks = networks_of(options.networks, config)
     groups = read_new_nodes(options.newcomers, model, options.id_column, options.text_column)
@@ -74,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
                 reasons = {REASONS: [reason._asdict() for reason in record[REASONS]]} if REASONS in record else {}
                 file.write(json.dumps(record | reasons) + "\n")
             return
-        writer = csv.DictWriter(file, fields)
+        writer = csv.DictWriter(file, fields, lineterminator="\n")
         writer.writeheader()
         for record in records:
             record |= {REASONS: described(record[REASONS])} if REASONS in record else {}

@@ -20,8 +20,10 @@ def nearest(embeddings: np.ndarray, queries: np.ndarray, k: int) -> Any:
     try:
         import faiss
     except ImportError:
-        import hnswlib
-
+        try:
+            import hnswlib
+        except ImportError:
+            raise SystemExit("this example needs FAISS or hnswlib: pip install faiss-cpu.") from None
         index = hnswlib.Index(space="ip", dim=embeddings.shape[1])
         index.init_index(max_elements=len(embeddings))
         index.add_items(embeddings)

@@ -66,7 +66,8 @@ def _check_source(path: Path) -> None:
     if not path.exists():
         raise FileNotFoundError(f"{shown} does not exist; expected an HDF5 file.")
     if not path.is_file():  # opening a pipe would block
-        raise OSError(f"{shown} is not a regular file; expected an HDF5 file.")
+        kind = "a folder; name a file in it" if path.is_dir() else "not a regular file"
+        raise OSError(f"{shown} is {kind}; expected an HDF5 file.")
     if not os.access(path, os.R_OK):
         raise PermissionError(f"{shown} is not readable; change its permissions or ask its owner to.")
     if not h5py.is_hdf5(path):

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import check_finite_number, check_integer, check_not_negative, float_array, quoted
+from fastspml.labels import frame_labels, is_frame, unshared
 from fastspml.metric.explanations import Explained, difference_of
 from fastspml.network import Network
 from fastspml.sparse.csr import canonical_rows
@@ -99,8 +100,8 @@ class Metric(Explained):
         check_length_weight(score, length_weight)
         check_link_weights(neighbour_weight, degree_weight, unlinked_bonus)
         self.n_features = n_features
-        self.vocabulary = None if vocabulary is None else np.asarray(vocabulary)
-        self.weighting = weighting
+        self.vocabulary = None if vocabulary is None else unshared(np.asarray(vocabulary))
+        self.weighting = copy.copy(weighting)  # which may be fitted again
         self.takes_counts = takes_counts
         self.score = score
         self.length_weight = float(length_weight)
@@ -148,7 +149,7 @@ class Metric(Explained):
         """
         from fastspml.metric.full_metric import FullMetric
 
-        matrix = float_array(matrix, "matrix")
+        matrix = float_array(matrix, "matrix").copy()
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"a metric's matrix must be square, got shape {matrix.shape}.")
         largest = float(np.abs(matrix).max(initial=0.0))
@@ -281,8 +282,9 @@ class Metric(Explained):
 
         Parameters
         ----------
-        data : Network, sparse or dense rows, one row, or a list of blocks
-            A Network with another weighting than the metric's is refused.
+        data : Network, sparse or dense rows, one row, a data frame, or a list of blocks
+            A Network with another weighting or vocabulary than the metric's is refused, and so is a data frame with
+            other columns.
         what : str, default "rows"
             Name of `data` in error messages.
 
@@ -292,17 +294,30 @@ class Metric(Explained):
         """
         is_network = isinstance(data, Network)
         if is_network:
-            rows, what = data.features, repr(data.name)
+            rows, names, what = data.features, data.vocabulary, repr(data.name)
             self._check_weighting(data)
         else:
+            names = frame_labels(data.columns) if is_frame(data) else None
             rows = canonical_rows(data, what)
         if rows.shape[1] != self.n_features:
             raise ValueError(f"{what} has {rows.shape[1]} features, but the metric has {self.n_features}.")
+        self._check_names(names, what)
         if self.takes_counts:
             assert self.weighting is not None
             # A Network is canonical already, and the weighted rows of a mapped one are mapped.
             rows = self.weighting.transform(data).features if is_network else self.weighting.transform(data)
         return rows
+
+    def _check_names(self, names: np.ndarray | None, what: str) -> None:
+        """Refuse features with other names than the metric's, or in another order, where both have names."""
+        known = self.vocabulary
+        if names is None or known is None or names is known or np.array_equal(names, known):
+            return
+        f = int(np.argmax(names != known))
+        raise ValueError(
+            f"{what} has other features than the metric, or has them in another order: feature {f} is {names[f]!s:.60}"
+            f", in the metric {known[f]!s:.60}; give columns in the order of metric.vocabulary."
+        )
 
     def _check_weighting(self, network: Network) -> None:
         """Refuse a network with another weighting than the metric expects."""
@@ -418,6 +433,9 @@ class Metric(Explained):
             return NotImplemented
         if other.n_features != self.n_features:
             raise ValueError(f"metrics over {self.n_features} and {other.n_features} features cannot be added.")
+        are_named = self.vocabulary is not None and other.vocabulary is not None
+        if are_named and not np.array_equal(self.vocabulary, other.vocabulary):  # type: ignore[arg-type]
+            raise ValueError("metrics over different vocabularies cannot be added.")
         if (self.takes_counts, self.weighting) != (other.takes_counts, other.weighting):
             raise ValueError("metrics with different weightings cannot be added; fit both with the same one.")
         if (self.score, self.ranking_weights) != (other.score, other.ranking_weights):

@@ -274,6 +274,11 @@ def _with_names(names: NodeNames, added: Any, n_added: int) -> NodeNames:
         return NodeNames(labels, True)
     if (labels.dtype.kind in "iu") != names.are_numbers:
         raise TypeError("the names of all nodes must be strings, or all must be whole numbers.")
+    if names.are_numbers:
+        dtype = names.names.dtype
+        if not np.can_cast(labels.dtype, dtype) and not np.array_equal(labels.astype(dtype).astype(object), labels):
+            raise TypeError(f"the names of the nodes are {dtype} numbers, and some of the new ones are not.")
+        labels = labels.astype(dtype)
     return names.plus(labels)
 
 

@@ -44,7 +44,7 @@ class NodeNames:
 
     @cached_property
     def _position_of(self) -> dict[Any, int]:
-        """Position of every name. `plus` extends it, so names beyond the end are those of a longer list."""
+        """Position of every name. `plus` extends it in place, so names beyond the end are those of a longer list."""
         return {name: position for position, name in enumerate(self.names.tolist())}
 
     def index_names(self) -> None:
@@ -58,6 +58,8 @@ class NodeNames:
     def plus(self, added: np.ndarray) -> NodeNames:
         """Return these names and, after them, added ones; in time proportional to the number of added ones."""
         positions, n_before, names = self._position_of, len(self), added.tolist()
+        if len(positions) > n_before:  # a copy of these names has been extended already
+            positions = {name: position for name, position in positions.items() if position < n_before}
         more = NodeNames(added, True)
         more._parts, more._n_nodes = [*self._parts, added], n_before + len(added)
         known = next((name for name in names if positions.get(name, n_before) < n_before), None)

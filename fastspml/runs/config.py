@@ -88,7 +88,7 @@ def resolve(settings: Mapping[str, Any]) -> dict[str, Any]:
         if key not in keys:
             near = difflib.get_close_matches(key, keys)
             hint = f"; did you mean {near[0]!r}?" if near else f"; the keys are {', '.join(keys)}."
-            raise ValueError(f"unknown key {key!r} for a {keys['model']} run{hint}")
+            raise ValueError(f"unknown key {key!r} for a run of {keys['model']}{hint}")
     config = keys | dict(settings)
     check_run_keys(config)
     new_model(config).check_params()

@@ -94,7 +94,9 @@ class RunKeys:
         "default", "default: fixed settings that suit most networks; paper: the settings of the paper", _recipe, True
     )
     undirected: bool = _key(False, "make every link run both ways before training", _switch)
-    test_size: float = _key(0.2, "share of the nodes to hide, for fastspml evaluate; 0 trains on all", _later)
+    test_size: float = _key(
+        0.2, "share of the nodes to hide for fastspml evaluate, or an integer: their number per task; 0: none", _later
+    )
     split_seed: int = _key(0, "seed of the choice of hidden nodes", _later)
     checkpoint_minutes: float = _key(
         5.0, "minutes between checkpoints, which take at most 2% of the time; 0: none by time", check_not_negative, True

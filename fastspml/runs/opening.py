@@ -20,6 +20,8 @@ from fastspml.training.model_files import load_model
 def open_run(path: str | Path) -> tuple[Any, dict[str, Any] | None]:
     """Return the model and the configuration of a run folder, or the model of a file and None."""
     path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; name a run folder or a model file.")
     if not path.is_dir():
         _check_kind(path, "model", "name a run folder or a model file")
         return load_model(path), None

@@ -11,7 +11,7 @@ from typing import Any
 from scipy import sparse
 
 from fastspml.baselines import CosineTfidf, Euclid, Popularity
-from fastspml.checks import check_share, quoted
+from fastspml.checks import check_positive_integer, check_share, quoted
 from fastspml.machine import available_threads
 from fastspml.network import Network, Networks, as_networks
 from fastspml.ranking.measures import LinkQuality
@@ -138,6 +138,8 @@ def select(
         raise ValueError(f"known_links must be one of {', '.join(KNOWN_LINKS)}; got {quoted(known_links)}.")
     if most_suggested is not None:
         check_share("most_suggested", most_suggested)
+    if n_threads is not None:
+        check_positive_integer("n_threads", n_threads, " or None")
     folds = Folds(networks, n_folds, seed, anchors)
     folds.check()
     if client is None:

@@ -53,8 +53,12 @@ def regs_by_task(trials: Sequence[Trial]) -> dict[str, Any] | None:
         return None
     scores = np.array([trial.task_scores() for trial in alike])  # (trials, tasks)
     scores[np.isnan(scores)] = -np.inf
-    chosen = [alike[t].params["task_reg"] for t in scores.argmax(axis=0)]
-    if len(set(chosen)) == 1:
+    values = [trial.params["task_reg"] for trial in alike]
+    by_task = [
+        np.broadcast_to(value, best.n_tasks).tolist() for value in values
+    ]  # one value for all tasks, or one each
+    chosen = [by_task[t][q] for q, t in enumerate(scores.argmax(axis=0).tolist())]
+    if chosen in by_task:
         return None
     return _setting(best.params) | {"task_reg": chosen}
 

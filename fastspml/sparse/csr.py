@@ -163,7 +163,8 @@ def canonical_adjacency(adjacency: Any, n_nodes: int, name: str) -> sparse.csr_a
     is_self = matrix.indices == rows
     n_self = int(is_self.sum())
     if n_self:
-        warnings.warn(f"{n_self} self links of {name!r} were dropped; a node is never linked to itself.", stacklevel=4)
+        dropped = f"self link of {name!r} was" if n_self == 1 else f"self links of {name!r} were"
+        warnings.warn(f"{n_self} {dropped} dropped; a node is never linked to itself.", stacklevel=4)
         counts = np.bincount(rows[~is_self], minlength=n_nodes)
         indptr = np.concatenate([[0], np.cumsum(counts)])
         matrix = csr_from_parts(matrix.data[~is_self], matrix.indices[~is_self], indptr, matrix.shape)

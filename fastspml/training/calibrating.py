@@ -31,7 +31,7 @@ def calibrate(model: Estimator, networks: list[Network], n_folds: int, seed: int
     pairs: dict[str, list[Pairs]] = {network.name: [] for network in networks}
     references = [_location_and_scale(model, q, network, seed) for q, network in enumerate(networks)]
     for splits in fold_networks(networks, n_folds, seed):
-        fitted = model.with_params().fit([split.train for split in splits])
+        fitted = model.with_params(n_iters=model.state_.iteration).fit([split.train for split in splits])
         for q, split in enumerate(splits):
             scores, labels, nodes, weights = _held_out_pairs(fitted, q, split, seed)
             location, scale = _location_and_scale(fitted, q, split.train, seed)

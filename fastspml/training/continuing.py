@@ -19,7 +19,7 @@ from fastspml.network import Network
 from fastspml.tokens import Tokenizer
 from fastspml.training.problem import Prepared, lay_out
 from fastspml.training.state import State, n_entries
-from fastspml.vocabulary import over_vocabulary
+from fastspml.vocabulary import as_vocabulary, over_vocabulary
 from fastspml.weighting import Weighting
 
 if TYPE_CHECKING:
@@ -36,6 +36,12 @@ def same_networks(model: Estimator, networks: list[Network]) -> Prepared:
             f"it can continue with those only, got {', '.join(names)} with {n_features}."
         )
     check_continues(model, len(names))
+    known, found = model.vocabulary_, networks[0].vocabulary
+    if known is not None and found is not None and not np.array_equal(known, found):
+        raise ValueError(
+            "the features of the networks have other names, or another order, than those that this model was trained "
+            "on; resume with the same networks, or use partial_fit, which matches features by name."
+        )
     columns = model.state_.columns
     prepared = _laid_out(model, networks, model.weighting_)
     if prepared.columns is not None and columns is not None and len(prepared.columns) > len(columns):
@@ -87,7 +93,8 @@ def check_continues(model: Estimator, n_tasks: int) -> None:
     state, n_metrics = model.state_, model.algorithm(n_tasks).n_metrics
     before = (state.form, len(state.ahead), len(state.sums.moments) > 0, state.sums.factor_totals.shape)
     n_factored = model.n_features_ * model.ensemble if model.factor_width else 0
-    if before != (model.form, n_metrics, bool(model.average), (n_factored, model.factor_width)):
+    is_same_rank = state.form != "factored" or model.form != "factored" or model.metric_for(0).rank == model.rank
+    if not is_same_rank or before != (model.form, n_metrics, bool(model.average), (n_factored, model.factor_width)):
         raise ValueError(
             "metric, rank, ensemble, average and the number of tasks cannot change while training continues."
         )
@@ -123,7 +130,7 @@ def match_features(
         names.update(dict.fromkeys(network.vocabulary.tolist()))  # type: ignore[union-attr]
     n_new, reason = len(names) - n_features, _why_features_are_fixed(networks, weighting)
     if n_new and reason is None:
-        vocabulary = np.array(list(names))
+        vocabulary = as_vocabulary(list(names))
         if weighting is not None:
             weighting = copy.copy(weighting)
             weighting.n_features_ = len(names)
@@ -162,7 +169,8 @@ def grown_state(state: State, n_features: int, columns: np.ndarray | None) -> St
         return np.concatenate([part, np.zeros((n_rows, *part.shape[1:]), part.dtype)])
 
     def grown(sums: Sums) -> Sums:
-        return Sums(*(longer(part) if len(part) else part for part in sums[:N_SUMMED]), *sums[N_SUMMED:])
+        summed = (longer(part) if len(part) else part for part in sums[:N_SUMMED])
+        return Sums(*summed, *(part.copy() for part in sums[N_SUMMED:]))  # a copy of the model may share them
 
     round = state.round
     if round is not None:

@@ -103,7 +103,7 @@ class MTSPML(MTSPMLParameters):
             raise ValueError(f"task_reg has {len(task_regs)} values, but there are {n_tasks} tasks.")
         return Algorithm(
             has_tasks=True,
-            regs=(self.common_reg, *task_regs),  # type: ignore[arg-type]
+            regs=tuple(float(reg) for reg in (self.common_reg, *task_regs)),  # type: ignore[arg-type]
             priors=(PRIORS[self.prior], *[0.0] * n_tasks),
             start=2.0,
             projects_sums=self.project == "combined",
@@ -195,8 +195,8 @@ class MTSPML(MTSPMLParameters):
             task = task.name
         if isinstance(task, str):
             if names.count(task) != 1:
-                known = ", ".join(names)
-                raise ValueError(f"{names.count(task)} tasks are called {quoted(task)}; the tasks are {known}.")
+                found = "no task is" if task not in names else f"{names.count(task)} tasks are"
+                raise ValueError(f"{found} called {quoted(task)}; the tasks are {', '.join(names)}.")
             return names.index(task)
         if not is_whole(task) or not -len(names) <= task < len(names):
             raise ValueError(f"a task is named or numbered from 0 to {len(names) - 1}; got {quoted(task)}.")

@@ -26,8 +26,11 @@ def objective(model: Estimator, networks: list[Network], n_triplets: int | None 
     """Return the objective, with means over all triplets, or over `n_triplets` sampled ones."""
     value, n_tasks = regulariser(model), len(model.task_names_)
     has_tasks = model.algorithm(n_tasks).has_tasks
-    if has_tasks and len(networks) != n_tasks:
-        raise ValueError(f"the model has {n_tasks} tasks, but {len(networks)} networks were given.")
+    names = [network.name for network in networks]
+    if has_tasks and names != model.task_names_:
+        raise ValueError(
+            f"the tasks of the model are {', '.join(model.task_names_)}, in this order; got {', '.join(names)}."
+        )
     for q, group in enumerate([[network] for network in networks] if has_tasks else [networks]):
         value += mean_hinge(model.metric_for(q), group, model.margin, model.seed, n_triplets)
     return value

@@ -131,7 +131,7 @@ class SPML(SPMLParameters):
 
     def algorithm(self, n_tasks: int) -> Algorithm:
         """Return Algorithm 1, whatever the number of networks: they are pooled."""
-        return Algorithm(has_tasks=False, regs=(self.reg,), priors=(PRIORS[self.prior],), start=1.0)
+        return Algorithm(has_tasks=False, regs=(float(self.reg),), priors=(PRIORS[self.prior],), start=1.0)
 
     def check_params(self) -> None:
         """Refuse parameters that are out of range."""

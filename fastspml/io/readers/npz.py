@@ -80,10 +80,11 @@ def read_npz(
     path = Path(path)
     arrays = _load(path)
     matrices = _from_scipy(path, arrays, links) if "format" in arrays else None
-    with _naming(path):
-        if matrices is not None:
+    if matrices is not None:
+        with _naming(Path(links or path)):
             arrays = _joined(*matrices, ignore_weights)
-        elif links is not None:
+    with _naming(path):
+        if matrices is None and links is not None:
             raise ValueError("it holds links already; leave links out.")
         elif "adj_data" in arrays:
             arrays = _joined(*_prefixed_matrices(arrays), ignore_weights) | _prefixed_names(arrays)
