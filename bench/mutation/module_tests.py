@@ -43,6 +43,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "io/readers/matlab.py": ("test_readers_matlab.py", "test_readers_limits.py"),
     "io/readers/snap_ego.py": ("test_readers_graphs.py",),
     "io/readers/text.py": ("test_readers_text.py", "test_dense_blocks.py", "test_readers_limits.py"),
+    "io/readers/deb822.py": ("test_readers_debian.py",),
     "io/readers/debian.py": ("test_readers_debian.py", "test_readers_limits.py"),
     "frames.py": ("test_interop.py",),
     "ranking/link_table.py": ("test_link_table.py",),
