@@ -12,7 +12,7 @@ from fastspml.checks import is_whole
 from fastspml.io.readers.bounds import TooLargeError
 from fastspml.io.readers.edges import DELIMITERS, csv_records, read_links, stem, table_suffix
 from fastspml.io.readers.lines import Problems, Report, as_names, check_name, listed, numbered_lines, parse_json, shown
-from fastspml.io.readers.npy import read_array, reason
+from fastspml.io.readers.npy import read_array, short_reason
 from fastspml.network import Network
 from fastspml.tokens import Tokenizer, count_words
 
@@ -142,7 +142,7 @@ def _read_vectors(path: str | Path) -> np.ndarray:
     except TooLargeError:
         raise
     except (ValueError, EOFError) as error:
-        raise ValueError(f"{path.name} cannot be read as a .npy file of numbers ({reason(error)}).") from error
+        raise ValueError(f"{path.name} cannot be read as a .npy file of numbers ({short_reason(error)}).") from error
     if vectors.ndim != 2:
         raise ValueError(f"{path.name} must hold one matrix with a row for each document.")
     return vectors
