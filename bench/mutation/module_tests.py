@@ -15,6 +15,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "vocabulary.py": ("test_network.py", "test_dense_blocks.py", "test_mapped.py"),
     "splits.py": ("test_network.py",),
     "weighting.py": ("test_weighting.py", "test_dense_blocks.py"),
+    "text_files.py": ("test_run_parts.py", "test_report.py"),
     "tokens.py": ("test_tokens.py", "test_readers_text.py", "test_interop.py"),
     "cli/output.py": ("test_cli_output.py",),
     "io/limits.py": ("test_checksums.py", "test_limits.py", "test_writing.py"),

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
@@ -28,6 +27,7 @@ from fastspml.report.page import render
 from fastspml.runs.folder import read_versions
 from fastspml.runs.history import read_history
 from fastspml.splits import split_at
+from fastspml.text_files import write_whole_text
 from fastspml.training.mtspml import MTSPML
 
 HITS_AT = 10
@@ -75,12 +75,7 @@ def write_report(
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path.parent} is not a folder; create it before writing a report there.")
     known = facts(model, networks, config, results, about)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(render(known), encoding="utf-8")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole_text(path, render(known))
     return known
 
 
