@@ -94,8 +94,8 @@ def run(options: argparse.Namespace) -> None:
 def compare(networks: list[Network], seed: int) -> tuple[dict[str, Any], MTSPML, list[str]]:
     """Fit every method to the same training nodes; return the AUC of the hidden ones, the factored model, and leaks."""
     from fastspml.leaks import check_leaks
-    from fastspml.ranking.measures import link_quality
-    from fastspml.report.comparison import mean_over_tasks, paired_difference
+    from fastspml.ranking.measures import link_quality, mean_over_tasks
+    from fastspml.report.comparison import paired_difference
     from fastspml.splits import split_networks
 
     splits = split_networks(networks, 0.2, seed)

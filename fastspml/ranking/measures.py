@@ -227,6 +227,12 @@ class HiddenLinks:
         return quality
 
 
+def mean_over_tasks(values: Sequence[float]) -> float:
+    """Return the mean of the values that are defined; nan if there is none."""
+    known = [value for value in values if not np.isnan(value)]
+    return sum(known) / len(known) if known else float("nan")
+
+
 def refuse_links(metric: Metric) -> None:
     """Refuse to rank a mapped network with known links, which needs the scores of all nodes at a time."""
     if metric.uses_links:

@@ -19,10 +19,10 @@ from fastspml.metric import FactoredMetric, Metric
 from fastspml.network import Network, Networks, as_networks
 from fastspml.ranking.hidden_calibration import hidden_calibration
 from fastspml.ranking.known_links import KnownLinks
-from fastspml.ranking.measures import LinkQuality, hidden_quality, link_quality
+from fastspml.ranking.measures import LinkQuality, hidden_quality, link_quality, mean_over_tasks
 from fastspml.ranking.model_metrics import learned_metrics, metric_of
 from fastspml.ranking.scores import NodeScores, blocks
-from fastspml.report.comparison import mean_over_tasks, paired_difference
+from fastspml.report.comparison import paired_difference
 from fastspml.report.page import render
 from fastspml.runs.folder import read_versions
 from fastspml.runs.history import read_history
