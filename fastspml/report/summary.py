@@ -114,7 +114,6 @@ def facts(
             f"the model was trained on {len(names)} tasks, but {len(networks)} networks were given; "
             "report on the networks that it was trained on."
         )
-    hidden = getattr(model, "hidden_nodes_", None)
     tasks = [_task_facts(network) for network in networks]
     known: dict[str, Any] = {
         "model": _model_name(model, len(networks)),
@@ -130,34 +129,39 @@ def facts(
         "similar": _similar_words(learned_metrics(model)[0][1]),
         "probabilities": _probabilities(model, networks),
     }
-    if hidden is None:
+    if getattr(model, "hidden_nodes_", None) is None:
         return known
     qualities = hidden_quality(model, networks, k=HITS_AT)
     for q, (task, (network, nodes, quality)) in enumerate(zip(tasks, qualities, strict=True)):
-        scorer = NodeScores(metric_of(model, q), network, known=KnownLinks(network.adjacency).without(nodes))
-        order = _by_auc(quality, network.degrees[nodes])
-        best, worst = order[:SHOWN_NODES], order[SHOWN_NODES:][-SHOWN_NODES:][::-1]
-        task |= {
-            "hidden": len(nodes),
-            "scored": quality.n_defined,
-            "hidden_links": int(network.degrees[nodes].sum()),
-            **quality.means(),
-            "node_auc": quality.auc[~np.isnan(quality.auc)].tolist(),
-            "roc": mean_roc(scorer, network, nodes).tolist(),
-            "best": [_node_facts(scorer, network, nodes[k], quality.auc[k]) for k in best],
-            "worst": [_node_facts(scorer, network, nodes[k], quality.auc[k]) for k in worst],
-        }
+        task |= _hidden_facts(metric_of(model, q), network, nodes, quality)
     splits = [split_at(network, nodes) for network, nodes, _ in qualities]
     training = [split.train for split in splits]
     known["remarks"] = check_leaks(training, [split.test for split in splits])
     if results is None:
-        rows, refused = _baseline_rows(training, networks, hidden, [quality.auc for _, _, quality in qualities])
+        rows, refused = _baseline_rows(training, qualities)
         known["remarks"] += refused
     else:
         rows = [_given_row(row, len(networks)) for row in results["methods"] if row["method"] != known["model"]]
     aucs = [task["auc"] for task in tasks]
     known["methods"] = [*rows, {"method": known["model"], "auc": aucs, "mean": mean_over_tasks(aucs)}]
     return known
+
+
+def _hidden_facts(metric: Metric, network: Network, nodes: np.ndarray, quality: LinkQuality) -> dict[str, Any]:
+    """Return how well the links of the hidden nodes of a task are predicted."""
+    scorer = NodeScores(metric, network, known=KnownLinks(network.adjacency).without(nodes))
+    order = _by_auc(quality, network.degrees[nodes])
+    best, worst = order[:SHOWN_NODES], order[SHOWN_NODES:][-SHOWN_NODES:][::-1]
+    return {
+        "hidden": len(nodes),
+        "scored": quality.n_defined,
+        "hidden_links": int(network.degrees[nodes].sum()),
+        **quality.means(),
+        "node_auc": quality.auc[~np.isnan(quality.auc)].tolist(),
+        "roc": mean_roc(scorer, network, nodes).tolist(),
+        "best": [_node_facts(scorer, network, nodes[k], quality.auc[k]) for k in best],
+        "worst": [_node_facts(scorer, network, nodes[k], quality.auc[k]) for k in worst],
+    }
 
 
 def _probabilities(model: Any, networks: list[Network]) -> list[dict[str, Any]]:
@@ -283,26 +287,28 @@ def _convergence(model: Any, networks: Sequence[Network]) -> dict[str, Any] | No
 
 
 def _baseline_rows(
-    training: list[Network], networks: Sequence[Network], hidden: Sequence[np.ndarray], ours: Sequence[np.ndarray]
+    training: list[Network], ours: Sequence[tuple[Network, np.ndarray, LinkQuality]]
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the results of methods without training, and a sentence for each method that refuses these networks.
 
-    ``ours`` has the AUC of every hidden node under the model.
+    ``ours`` has every network, its hidden nodes, and the quality of their rankings by the model.
     """
     scorers: dict[str, list[Any]] = {}
     refused = []
     for name, baseline in {"Euclid": Euclid("l1"), "cosine tf-idf": CosineTfidf()}.items():
         try:
-            scorers[name] = [baseline.fit(training)] * len(networks)
+            scorers[name] = [baseline.fit(training)] * len(ours)
         except ValueError as error:
             refused.append(f"{name} was left out of the comparison: {error}")
     # One task at a time, because tasks may have the same name.
     scorers["popularity"] = [Popularity().fit(network) for network in training]
     rows = []
     for name, per_task in scorers.items():
-        qualities = [link_quality(*case) for case in zip(per_task, networks, hidden, strict=True)]
+        qualities = [
+            link_quality(scorer, network, nodes) for scorer, (network, nodes, _) in zip(per_task, ours, strict=True)
+        ]
         aucs = [quality.means()["auc"] for quality in qualities]
-        difference, spread = paired_difference(ours, [quality.auc for quality in qualities])
+        difference, spread = paired_difference([own.auc for _, _, own in ours], [quality.auc for quality in qualities])
         row = {"method": name, "auc": aucs, "mean": mean_over_tasks(aucs)}
         rows.append(row | {"difference": difference, "difference_error": spread})
     return rows, refused
