@@ -27,6 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Calibrate a model, store it, and show how far its probabilities can be trusted."""
     from fastspml.ranking.hidden_calibration import hidden_calibration
+    from fastspml.ranking.model_records import hidden_nodes_of
     from fastspml.runs.opening import open_run, trained_networks
     from fastspml.splits import split_at
     from fastspml.training.model_files import save_model
@@ -37,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
     if not hasattr(model, "calibrate"):
         raise ValueError("a metric alone cannot be calibrated; name a run, or a file of a model that was trained.")
     networks = trained_networks(options.path, options.networks, config)
-    hidden = getattr(model, "hidden_nodes_", None)
+    hidden = hidden_nodes_of(model)
     training = networks
     if hidden is not None:
         training = [split_at(network, nodes).train for network, nodes in zip(networks, hidden, strict=True)]

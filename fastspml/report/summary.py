@@ -21,6 +21,7 @@ from fastspml.ranking.hidden_calibration import hidden_calibration
 from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.measures import LinkQuality, hidden_quality, link_quality, mean_over_tasks
 from fastspml.ranking.model_metrics import learned_metrics, metric_of
+from fastspml.ranking.model_records import calibrations_of, hidden_nodes_of
 from fastspml.ranking.scores import NodeScores, blocks
 from fastspml.report.comparison import paired_difference
 from fastspml.report.page import render
@@ -129,7 +130,7 @@ def facts(
         "similar": _similar_words(learned_metrics(model)[0][1]),
         "probabilities": _probabilities(model, networks),
     }
-    if getattr(model, "hidden_nodes_", None) is None:
+    if hidden_nodes_of(model) is None:
         return known
     qualities = hidden_quality(model, networks, k=HITS_AT)
     for q, (task, (network, nodes, quality)) in enumerate(zip(tasks, qualities, strict=True)):
@@ -166,7 +167,7 @@ def _hidden_facts(metric: Metric, network: Network, nodes: np.ndarray, quality: 
 
 def _probabilities(model: Any, networks: list[Network]) -> list[dict[str, Any]]:
     """Return how far the probabilities of each task can be trusted; nothing if the model is not calibrated."""
-    results = hidden_calibration(model, networks) if getattr(model, "calibrations_", None) else []
+    results = hidden_calibration(model, networks) if calibrations_of(model) else []
     return [
         {
             "name": result.task,
