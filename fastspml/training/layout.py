@@ -58,7 +58,7 @@ def stack(
 
 
 def _draws_by_number(group: Sequence[Network]) -> bool:
-    """Return whether so few pairs of a link and a node are triplets that triplets are drawn by number."""
+    """Return whether few pairs of a link and a node are triplets, which are then drawn by number."""
     n_triplets = sum(network.n_triplets for network in group)
     check_triplets(group, n_triplets)
     n_pairs = sum(network.n_links for network in group) * _largest(group)
