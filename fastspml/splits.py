@@ -100,13 +100,14 @@ def split_networks(
     is_hidden_by_name: dict[Any, bool] = {}
     splits = []
     for q, network in enumerate(networks):
-        is_hidden, is_free, n_anchors = np.zeros(network.n_nodes, bool), np.ones(network.n_nodes, bool), 0
+        is_hidden, is_free = np.zeros(network.n_nodes, dtype=bool), np.ones(network.n_nodes, dtype=bool)
+        n_anchors = 0
         if network.has_node_names or anchors:  # otherwise no node is known from elsewhere
             names = network.nodes.tolist()
             before = is_hidden_by_name if network.has_node_names else {}
-            is_hidden = np.fromiter((before.get(name, False) for name in names), bool, network.n_nodes)
+            is_hidden = np.array([before.get(name, False) for name in names], dtype=bool)
             # A training node of an earlier task must stay one, or it would be hidden in one task only.
-            is_free = np.fromiter((name not in before and name not in anchors for name in names), bool, len(names))
+            is_free = np.array([name not in before and name not in anchors for name in names], dtype=bool)
             n_anchors = sum(name in anchors for name in names)
         n_missing = max(0, _test_count(network, n_anchors, test_size) - int(is_hidden.sum()))
         order = np.random.default_rng([seed, q]).permutation(network.n_nodes)

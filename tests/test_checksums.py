@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from fastspml.io.checksums import attribute, checksum_of_array, checksum_of_texts, reason, seal
+from fastspml.io.checksums import attribute, checksum_of_array, checksum_of_texts, hdf5_reason, seal
 
 
 @pytest.fixture
@@ -167,4 +167,4 @@ REPORT = "Can't write data (file write failed: time = now\n, errno = 28, error m
     ids=["number", "report", "report without number", "lines", "no words"],
 )
 def test_the_reason_of_an_error_is_that_of_the_system_or_one_line(error, expected):
-    assert reason(error) == expected
+    assert hdf5_reason(error) == expected

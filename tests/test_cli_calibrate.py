@@ -12,8 +12,9 @@ import pytest
 
 import fastspml as fs
 from fastspml.cli import main
+from fastspml.cli.calibrate import _print
 from fastspml.ranking.calibration import calibration_error, reliability_curve
-from fastspml.ranking.hidden_calibration import hidden_calibration
+from fastspml.ranking.hidden_calibration import HiddenCalibration, hidden_calibration
 
 NAMES = ("red", "blue")
 
@@ -93,6 +94,21 @@ def test_the_command_shows_errors_and_deciles(trained, calibrated, capsys, tmp_p
     assert not hasattr(fs.load_model(trained / "run" / "model.h5"), "calibrations_")
     code, _, err = run(capsys, "calibrate", trained / "run", "-o", tmp_path / "model.h5")
     assert (code, "exists; name another file" in err) == (1, True)
+
+
+def test_a_task_keeps_its_name_if_an_error_is_not_known(capsys):
+    curve = np.zeros((0, 3))
+    calibration = fs.Calibration("isotonic", np.zeros(1), np.zeros(1), {}, 0.25, 0.5, curve, 1.0, 2.0)
+    _print([HiddenCalibration("finance", calibration, np.nan, np.nan, curve, curve)])
+    assert capsys.readouterr().out.splitlines()[-1].split() == [
+        "finance",
+        "isotonic",
+        "0.2500",
+        "0.5000",
+        "-",
+        "-",
+        "2.0",
+    ]
 
 
 def test_the_model_of_a_run_is_replaced_where_no_other_file_is_named(trained, tmp_path, capsys):

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from fastspml import tokens
-from fastspml.io.readers import debian
+from fastspml.io.readers import deb822, debian
 from fastspml.io.readers.debian import read_debian
 from tests.conftest import shared_data
 from tests.text_files import links, words, write
@@ -241,7 +241,7 @@ def test_crlf_and_blank_lines_with_blanks(tmp_path):
     ],
 )
 def test_progress_is_told(tmp_path, monkeypatch, per_report, expected):
-    monkeypatch.setattr(debian, "STANZAS_PER_REPORT", per_report)
+    monkeypatch.setattr(deb822, "STANZAS_PER_REPORT", per_report)
     translation = write(tmp_path / "t", "".join(translated(str(i), "x") for i in range(4)))
     told = []
     read(write(tmp_path / "p", INDEX), translation=translation, report=lambda *what: told.append(what))

@@ -15,7 +15,7 @@ from scipy import sparse
 from fastspml.io.readers import bounds
 from fastspml.io.readers.lines import distinct_names
 from fastspml.io.readers.linqs import read_linqs
-from fastspml.io.readers.npy import read_array, reason
+from fastspml.io.readers.npy import read_array, short_reason
 from fastspml.io.readers.npz import read_npz
 from fastspml.io.readers.snap_ego import read_snap_ego
 from tests.conftest import shared_data
@@ -784,7 +784,7 @@ def test_npy_numbers_count_as_the_eight_bytes_they_become(tmp_path, monkeypatch)
     [("two\nlines", "two"), ("a\x1b[0m.", "a[0m"), ("x" * 300, "x" * 200), ("", "OSError"), ("...", "OSError")],
 )
 def test_the_reason_of_an_error_is_one_short_line(text, expected):
-    assert reason(OSError(text)) == expected
+    assert short_reason(OSError(text)) == expected
 
 
 # ---- names ----------------------------------------------------------------------------------------------------------

@@ -39,13 +39,15 @@ MUTANTS: dict[tuple[str, str], list[tuple[str, str, str]]] = {
     ("selection/folds.py", "test_selection.py"): [
         ("prepared ignores weighting", "key = (repr(learner.weighting), ", 'key = ("", '),
         ("unusable folds by any", "if all(network.n_triplets > 0", "if any(network.n_triplets > 0"),
+        ("held-out nodes are trained on", "[split.train for split in splits]", "[split.network for split in splits]"),
+        ("anchors ranked among all", ", candidates=split.test_nodes,", ","),
+    ],
+    ("selection/trials.py", "test_selection.py"): [
         (
             "nan counts as 0",
             "[value for value in values if not np.isnan(value)]",
             "[np.nan_to_num(value) for value in values]",
-        ),
-        ("held-out nodes are trained on", "[split.train for split in splits]", "[split.network for split in splits]"),
-        ("anchors ranked among all", ", candidates=split.test_nodes,", ","),
+        )
     ],
     ("selection/grids.py", "test_selection.py"): [
         (

@@ -4,6 +4,7 @@ model: predict and serve then show them. Prints how well they agree with the lin
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Calibrate a model, store it, and show how far its probabilities can be trusted."""
     from fastspml.ranking.hidden_calibration import hidden_calibration
+    from fastspml.ranking.model_records import hidden_nodes_of
     from fastspml.runs.opening import open_run, trained_networks
     from fastspml.splits import split_at
     from fastspml.training.model_files import save_model
@@ -37,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
     if not hasattr(model, "calibrate"):
         raise ValueError("a metric alone cannot be calibrated; name a run, or a file of a model that was trained.")
     networks = trained_networks(options.path, options.networks, config)
-    hidden = getattr(model, "hidden_nodes_", None)
+    hidden = hidden_nodes_of(model)
     training = networks
     if hidden is not None:
         training = [split_at(network, nodes).train for network, nodes in zip(networks, hidden, strict=True)]
@@ -67,17 +69,21 @@ def _plain(result: Any) -> dict[str, Any]:
 
 
 def _print(results: list[Any]) -> None:
-    rows = [
-        [result.task, result.calibration.kind, *(f"{value:.4f}" for value in (
-            result.calibration.ece, result.calibration.link_ece, result.ece, result.link_ece
-        )), f"{result.calibration.n_links_error:.1f}"]
-        for result in results
-    ]  # fmt: skip
+    rows = []
+    for result in results:
+        calibration = result.calibration
+        errors = [calibration.ece, calibration.link_ece, result.ece, result.link_ece]
+        cells = [_digits(error, 4) for error in errors]
+        rows.append([result.task, calibration.kind, *cells, _digits(calibration.n_links_error, 1)])
     header = ["task", "kind", "ECE", "ECE by links", "ECE, hidden nodes", "by links, hidden nodes"]
-    print_table([[cell.replace("nan", "-") for cell in row] for row in rows], [*header, "error of link count"])
+    print_table(rows, [*header, "error of link count"])
     for result in results:
         if len(result.deciles):
             print(f"\n{printable(result.task)}: hidden nodes by their expected number of links")
             groups = [[number, *row] for number, row in enumerate(result.deciles.tolist(), 1)]
             print_table([[n, expected, found, int(size)] for n, expected, found, size in groups],
                         ["group", "expected links", "found links", "nodes"])  # fmt: skip
+
+
+def _digits(value: float, n_digits: int) -> str:
+    return "-" if math.isnan(value) else f"{value:.{n_digits}f}"

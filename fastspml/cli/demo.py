@@ -94,8 +94,9 @@ def run(options: argparse.Namespace) -> None:
 def compare(networks: list[Network], seed: int) -> tuple[dict[str, Any], MTSPML, list[str]]:
     """Fit every method to the same training nodes; return the AUC of the hidden ones, the factored model, and leaks."""
     from fastspml.leaks import check_leaks
-    from fastspml.ranking.measures import link_quality
-    from fastspml.report.comparison import mean_over_tasks, paired_difference
+    from fastspml.ranking.measures import link_quality, mean_over_tasks
+    from fastspml.ranking.model_records import record_nodes
+    from fastspml.report.comparison import paired_difference
     from fastspml.splits import split_networks
 
     splits = split_networks(networks, 0.2, seed)
@@ -121,8 +122,7 @@ def compare(networks: list[Network], seed: int) -> tuple[dict[str, Any], MTSPML,
     for row, values in zip(rows, node_aucs, strict=True):
         row["difference"], row["difference_error"] = paired_difference(node_aucs[-1], values)
     model = list(methods.values())[-1]
-    model.hidden_nodes_ = [split.test_nodes for split in splits]
-    model.n_nodes_ = [network.n_nodes for network in networks]
+    record_nodes(model, [network.n_nodes for network in networks], [split.test_nodes for split in splits])
     leaks = check_leaks(training, [split.test for split in splits])
     return {"tasks": [network.name for network in networks], "methods": rows}, model, leaks
 

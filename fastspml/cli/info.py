@@ -92,6 +92,7 @@ def _linked_nodes(network: Network) -> set[Any]:
 
 def _show_model(options: argparse.Namespace) -> None:
     from fastspml.metric import Metric
+    from fastspml.ranking.model_records import hidden_nodes_of
     from fastspml.runs.opening import open_run
 
     model, _ = open_run(options.file)
@@ -105,7 +106,7 @@ def _show_model(options: argparse.Namespace) -> None:
                 "features": model.n_features_,
                 "iterations": model.n_iters_,
                 "triplets": model.state_.work["evaluated"],
-                "hidden nodes": [len(nodes) for nodes in getattr(model, "hidden_nodes_", [])],
+                "hidden nodes": [len(nodes) for nodes in hidden_nodes_of(model) or []],
             }
     if options.json:
         print_json(about)

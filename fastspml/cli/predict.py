@@ -87,10 +87,12 @@ def _predictions(
     model: Any, networks: list[Any], groups: list[NewNodes], options: argparse.Namespace, is_same_file: bool
 ) -> tuple[list[str], Iterator[dict[str, Any]]]:
     """Return the fields, and a record per link; the search is done first, so that errors occur before any output."""
+    from fastspml.ranking.model_records import calibrations_of
+
     names = [network.name for network in networks]
     tasks = list(range(len(names))) if options.task == "all" else [task_position(options.task, names, ", or all")]
     metrics = {q: metric_of_task(model, networks, q) for q in tasks}
-    calibrations = getattr(model, "calibrations_", {})
+    calibrations = calibrations_of(model)
     has_through = any(metric.neighbour_weight for metric in metrics.values())
     is_used = (bool(calibrations), options.task == "all", has_through, options.reasons != 0)
     fields = [*FIELDS, *compress(OPTIONAL_FIELDS, is_used)]

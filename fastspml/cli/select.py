@@ -11,7 +11,7 @@ from fastspml.cli.output import count, print_json, print_table, say, wrapped
 from fastspml.cli.progress import report_progress
 
 if TYPE_CHECKING:
-    from fastspml.selection import SelectProgress
+    from fastspml.selection import Selection, SelectProgress
 
 __all__ = ["EXAMPLE", "arguments", "run", "spelled_out"]
 
@@ -73,9 +73,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Search, train with the best setting, and print the settings that were tried."""
+    selection = _select(options)
+    if not selection.is_complete_:
+        say(f"interrupted: the best of {count(len(selection.trials_), 'finished combination')} was taken.")
+    if options.json:
+        print_json(_as_json(selection, options.output))
+    else:
+        _print(selection, options)
+
+
+def _select(options: argparse.Namespace) -> Selection:
+    """Search and train, and show progress."""
     from fastspml.cluster import cluster
     from fastspml.runs.selecting import select_and_train
-    from fastspml.selection.scorings import as_scoring
 
     show, close = report_progress()
 
@@ -84,7 +94,7 @@ def run(options: argparse.Namespace) -> None:
 
     try:
         with cluster(options.dask) as client:
-            selection = select_and_train(
+            return select_and_train(
                 configured(options),
                 options.output,
                 _grid(options.grid),
@@ -101,22 +111,24 @@ def run(options: argparse.Namespace) -> None:
             )
     finally:
         close()
-    if not selection.is_complete_:
-        say(f"interrupted: the best of {count(len(selection.trials_), 'finished combination')} was taken.")
+
+
+def _as_json(selection: Selection, run_folder: str) -> dict[str, Any]:
+    return {
+        "run": run_folder,
+        "best": selection.best_params_,
+        "scoring": selection.scoring_,
+        "complete": selection.is_complete_,
+        "tried": selection.table(),
+        "baselines": {name: trial.row() for name, trial in selection.baselines_.items()},
+        "comparison": selection.comparison(),
+    }
+
+
+def _print(selection: Selection, options: argparse.Namespace) -> None:
+    from fastspml.selection.scorings import as_scoring
+
     table = selection.table()
-    if options.json:
-        print_json(
-            {
-                "run": options.output,
-                "best": selection.best_params_,
-                "scoring": selection.scoring_,
-                "complete": selection.is_complete_,
-                "tried": table,
-                "baselines": {name: trial.row() for name, trial in selection.baselines_.items()},
-                "comparison": selection.comparison(),
-            }
-        )
-        return
     keys = dict.fromkeys(key for trial in selection.trials_ for key in trial.params)
     varied = [key for key in keys if len({str(row.get(key)) for row in table}) > 1]
     baselines = [{"baseline": name, **trial.row()} for name, trial in selection.baselines_.items()]

@@ -69,7 +69,7 @@ def attribute(node: Any, name: str) -> Any:
     return None
 
 
-def reason(error: Exception) -> str:
+def hdf5_reason(error: Exception) -> str:
     """Return the system's message from the report of HDF5, or else the first line of the report."""
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno)

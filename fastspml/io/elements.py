@@ -106,7 +106,7 @@ def write_names(file: Writer, parent: Any, name: str, names: np.ndarray) -> None
     if is_numbers:
         file.array(frame, "number", names)
     frame.attrs["_index"] = "_index"
-    frame.attrs["column-order"] = ["number"] * is_numbers
+    frame.attrs["column-order"] = ["number"] if is_numbers else []
     set_text(frame, "names", "number" if is_numbers else "_index")
 
 

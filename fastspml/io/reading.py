@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 
 from fastspml.checks import check_path, printable
-from fastspml.io.checksums import address, attribute, checksum_of_array, checksum_of_texts, reason, seal
+from fastspml.io.checksums import address, attribute, checksum_of_array, checksum_of_texts, hdf5_reason, seal
 from fastspml.io.filters import check_filters, check_inflation
 from fastspml.io.heaps import longest_in_heaps
 from fastspml.io.limits import (
@@ -57,7 +57,7 @@ def reading(path: str | os.PathLike[str], mapped: bool = False) -> Iterator[Read
     except MemoryError as error:
         raise UnreadableFile(f"{name} does not fit into memory; networks can be read with mapped=True.") from error
     except Exception as error:
-        message = printable(reason(error), MAX_QUOTED_MESSAGE)
+        message = printable(hdf5_reason(error), MAX_QUOTED_MESSAGE)
         raise UnreadableFile(f"{name} is torn or damaged ({message}); restore it from a copy.") from error
 
 

@@ -21,7 +21,7 @@ import h5py
 import numpy as np
 
 from fastspml.checks import check_path
-from fastspml.io.checksums import checksum_of_array, checksum_of_texts, reason, seal
+from fastspml.io.checksums import checksum_of_array, checksum_of_texts, hdf5_reason, seal
 from fastspml.io.limits import check_n_features
 
 # The first file format with checksums on HDF5's own structures, readable since HDF5 1.10 (2016); arrays are aligned to
@@ -75,7 +75,7 @@ def writing(path: str | os.PathLike[str], overwrite: bool, compress: bool = Fals
     except FileExistsError:
         raise
     except (OSError, RuntimeError) as error:  # h5py raises RuntimeError if closing fails
-        raise OSError(f"{target} could not be written: {reason(error)}; correct that and try again.") from error
+        raise OSError(f"{target} could not be written: {hdf5_reason(error)}; correct that and try again.") from error
     finally:
         temporary.unlink(missing_ok=True)
 

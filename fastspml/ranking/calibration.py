@@ -120,19 +120,14 @@ class Calibration:
         if len(names) < n_folds:
             raise ValueError(f"{len(names)} nodes cannot be divided into {n_folds} folds; pass more nodes.")
         fold_of = np.random.default_rng(seed).permutation(len(names))[node_of] % n_folds
-        held_out = {name: np.empty(len(scores)) for name in KINDS}
-        for fold in range(n_folds):
-            is_test = fold_of == fold
-            for name in KINDS:
-                parts = _fit_kind(name, scores[~is_test], labels[~is_test], weights[~is_test])
-                held_out[name][is_test] = _probability(name, *parts, scores[is_test])
+        held_out = {name: _cross_fitted(name, scores, labels, weights, fold_of) for name in KINDS}
         losses = {name: _log_loss(held_out[name], labels, weights) for name in KINDS}
         kind = min(KINDS, key=losses.__getitem__) if kind is None else kind
         expected = np.bincount(node_of, held_out[kind] * weights)
         found = np.bincount(node_of, labels * weights)
         slope = float(found.sum() / expected.sum()) if expected.sum() else 1.0
-        curve = reliability_curve(held_out[kind], labels, weights)
         thresholds, levels = _fit_kind(kind, scores, labels, weights)
+        curve = reliability_curve(held_out[kind], labels, weights)
         return cls(
             kind=kind,
             thresholds=thresholds,
@@ -300,6 +295,18 @@ def _fit_kind(kind: str, scores: np.ndarray, labels: np.ndarray, weights: np.nda
     is_end = np.ones(len(fitted), dtype=bool)  # the first and the last score of each level
     is_end[1:-1] = (fitted[1:-1] != fitted[:-2]) | (fitted[1:-1] != fitted[2:])
     return values[is_end], fitted[is_end]
+
+
+def _cross_fitted(
+    kind: str, scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, fold_of: np.ndarray
+) -> np.ndarray:
+    """Return the probability of each pair by the calibration of the pairs in other folds."""
+    probabilities = np.empty(len(scores))
+    for fold in range(int(fold_of.max()) + 1):
+        is_test = fold_of == fold
+        parts = _fit_kind(kind, scores[~is_test], labels[~is_test], weights[~is_test])
+        probabilities[is_test] = _probability(kind, *parts, scores[is_test])
+    return probabilities
 
 
 def _probability(kind: str, thresholds: np.ndarray, levels: np.ndarray, scores: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.ranking.calibration import Calibration, calibration_error, reliability_curve
 from fastspml.ranking.known_links import KnownLinks
+from fastspml.ranking.model_records import calibrations_of, hidden_nodes_of
 from fastspml.ranking.scores import NodeScores, blocks
 
 N_GROUPS = 10  # of nodes, by their expected number of links
@@ -55,8 +56,8 @@ def hidden_calibration(model: Any, networks: list[Network]) -> list[HiddenCalibr
     networks : list of Network
         All nodes, hidden ones included.
     """
-    calibrations = getattr(model, "calibrations_", {})
-    hidden = getattr(model, "hidden_nodes_", None) or [np.zeros(0, dtype=np.int64)] * len(networks)
+    calibrations = calibrations_of(model)
+    hidden = hidden_nodes_of(model) or [np.zeros(0, dtype=np.int64)] * len(networks)
     return [
         _of_task(model.metric_for(q), network, np.asarray(nodes), calibrations[network.name])
         for q, (network, nodes) in enumerate(zip(networks, hidden, strict=True))

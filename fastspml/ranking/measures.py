@@ -21,6 +21,7 @@ from fastspml.network import Network
 from fastspml.ranking import mapped_ranking
 from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.model_metrics import check_network, metric_of, type_name
+from fastspml.ranking.model_records import hidden_nodes_of
 from fastspml.ranking.scores import MEASURES, NodeScores, blocks, hide_own, positives
 from fastspml.sparse.mapped import take_rows
 
@@ -227,6 +228,12 @@ class HiddenLinks:
         return quality
 
 
+def mean_over_tasks(values: Sequence[float]) -> float:
+    """Return the mean of the values that are defined; nan if there is none."""
+    known = [value for value in values if not np.isnan(value)]
+    return sum(known) / len(known) if known else float("nan")
+
+
 def refuse_links(metric: Metric) -> None:
     """Refuse to rank a mapped network with known links, which needs the scores of all nodes at a time."""
     if metric.uses_links:
@@ -373,7 +380,8 @@ def hidden_quality(
     list, one entry per task, of the network, the positions of the nodes, and the quality of their rankings
         A node that the model was trained on is refused.
     """
-    if not hasattr(model, "hidden_nodes_"):
+    hidden_by_task = hidden_nodes_of(model)
+    if hidden_by_task is None:
         raise ValueError(
             "no nodes were hidden when this model was trained, so none is left to evaluate it on; train with test_size."
         )
@@ -388,7 +396,7 @@ def hidden_quality(
     if unknown:
         raise ValueError(f"no network has a node called {unknown[0]!r}; check its spelling.")
     results = []
-    for q, (network, hidden) in enumerate(zip(networks, model.hidden_nodes_, strict=True)):
+    for q, (network, hidden) in enumerate(zip(networks, hidden_by_task, strict=True)):
         nodes = hidden if names is None else _hidden_by_name(network, hidden, names)
         links = HiddenLinks(network, nodes, known=np.setdiff1d(np.arange(network.n_nodes), hidden))
         results.append((network, nodes, links.quality(metric_of(model, q), k)))

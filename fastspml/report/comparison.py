@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fastspml.ranking.measures import mean_over_tasks
+
 METHODS = {
     "Euclid": "Euclidean distance of word counts, scaled to sum 1; nothing is learned",
     "popularity": "the nodes with the most links first, the same for every query",
@@ -22,12 +24,6 @@ def explain_method(name: str) -> str:
     """Return a short description of a method; empty for an unknown one."""
     method, _, form = name.partition(", ")
     return ", ".join([METHODS[method], *([FORMS[form]] if form in FORMS else [])]) if method in METHODS else ""
-
-
-def mean_over_tasks(values: Sequence[float]) -> float:
-    """Return the mean of the values that are defined; nan if there is none."""
-    known = [value for value in values if not np.isnan(value)]
-    return sum(known) / len(known) if known else float("nan")
 
 
 def paired_difference(ours: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> tuple[float, float]:

@@ -68,41 +68,9 @@ def _data_section(known: Mapping[str, Any]) -> str:
 
 
 def _quality_sections(known: Mapping[str, Any]) -> list[str]:
-    methods, tasks, k = known["methods"], known["tasks"], known["hits_at"]
-    if not methods:
+    if not known["methods"]:
         return []
-    names = [task["name"] for task in tasks]
-    title = "AUC of the links of hidden nodes, by method"
-    chart = plots.by_method(
-        [(row["method"], row["auc"]) for row in methods], names, title, "AUC of the links of hidden nodes",
-        ours=[row["method"] for row in methods if "SPML" in row["method"]],
-    )  # fmt: skip
-    caption = "Bar: mean AUC, from 0.5, which is chance."
-    if len(names) > 1:
-        caption += " Line: from the lowest to the highest task."
-    rows = [[name, *(row["auc"][q] for row in methods)] for q, name in enumerate(names)]
-    total = ["mean", *(row["mean"] for row in methods)] if len(names) > 1 else None
-    header = [
-        "task",
-        "hidden",
-        "scored",
-        "links",
-        "AUC",
-        "average precision",
-        "reciprocal rank",
-        f"hits@{k}",
-    ]
-    keys = ("name", "hidden", "scored", "hidden_links", "auc", "average_precision", "reciprocal_rank", "hits")
-    parts = [
-        _figure(chart, caption),
-        _methods_table(known),
-        *(["<h3>AUC by task</h3>"] if len(names) > 1 else []),
-        _table(["task", *(row["method"] for row in methods)], rows, total),
-        f"<h3>More measures of {escape(known['model'])}</h3>",
-        '<p class="says">A hidden node is scored if it has a link and a non-link. Reciprocal rank: the mean of 1/rank '
-        f"of a node's links, each ranked among its non-links. Hits: the share of links among the first {k}.</p>",
-        _table(header, [[task[key] for key in keys] for task in tasks]),
-    ]
+    parts = [_methods_chart(known), _methods_table(known), _tasks_table(known), _measures_table(known)]
     if known["remarks"]:
         remarks = "".join(f"<li>{escape(text)}</li>" for text in known["remarks"])
         parts += [
@@ -112,22 +80,58 @@ def _quality_sections(known: Mapping[str, Any]) -> list[str]:
     says = (
         "AUC: the probability that a link of a hidden node is ranked before a non-link; 1 is perfect, 0.5 is guessing."
     )
-    charts = [
-        plots.distributions(
-            [(task["name"], np.array(task["node_auc"])) for task in tasks[start : start + ROWS_PER_CHART]],
-            "Hidden nodes by AUC, per task", "AUC of a hidden node",
-        )
-        for start in range(0, len(tasks), ROWS_PER_CHART)
-    ]  # fmt: skip
     return [
         _section("How well links of hidden nodes are predicted", says, *parts),
         _section(
             "Node by node",
             "The distribution of the AUC of hidden nodes, by task; the vertical line is the median. Nodes to the left "
             "of 0.5 are predicted worse than by guessing.",
-            *(_figure(chart) for chart in charts),
+            *_distributions(known["tasks"]),
         ),
     ]
+
+
+def _methods_chart(known: Mapping[str, Any]) -> str:
+    methods, names = known["methods"], [task["name"] for task in known["tasks"]]
+    chart = plots.by_method(
+        [(row["method"], row["auc"]) for row in methods], names,
+        "AUC of the links of hidden nodes, by method", "AUC of the links of hidden nodes",
+        ours=[row["method"] for row in methods if "SPML" in row["method"]],
+    )  # fmt: skip
+    caption = "Bar: mean AUC, from 0.5, which is chance."
+    if len(names) > 1:
+        caption += " Line: from the lowest to the highest task."
+    return _figure(chart, caption)
+
+
+def _tasks_table(known: Mapping[str, Any]) -> str:
+    """Return the AUC of every method by task; of several tasks, with a heading and the means."""
+    methods, tasks = known["methods"], known["tasks"]
+    header = ["task", *(row["method"] for row in methods)]
+    rows = [[task["name"], *(row["auc"][q] for row in methods)] for q, task in enumerate(tasks)]
+    if len(tasks) == 1:
+        return _table(header, rows)
+    return "<h3>AUC by task</h3>" + _table(header, rows, total=["mean", *(row["mean"] for row in methods)])
+
+
+def _measures_table(known: Mapping[str, Any]) -> str:
+    k = known["hits_at"]
+    header = ["task", "hidden", "scored", "links", "AUC", "average precision", "reciprocal rank", f"hits@{k}"]
+    keys = ("name", "hidden", "scored", "hidden_links", "auc", "average_precision", "reciprocal_rank", "hits")
+    return (
+        f"<h3>More measures of {escape(known['model'])}</h3>"
+        '<p class="says">A hidden node is scored if it has a link and a non-link. Reciprocal rank: the mean of 1/rank '
+        f"of a node's links, each ranked among its non-links. Hits: the share of links among the first {k}.</p>"
+        + _table(header, [[task[key] for key in keys] for task in known["tasks"]])
+    )
+
+
+def _distributions(tasks: Sequence[Mapping[str, Any]]) -> list[str]:
+    figures = []
+    for start in range(0, len(tasks), ROWS_PER_CHART):
+        rows = [(task["name"], np.array(task["node_auc"])) for task in tasks[start : start + ROWS_PER_CHART]]
+        figures.append(_figure(plots.distributions(rows, "Hidden nodes by AUC, per task", "AUC of a hidden node")))
+    return figures
 
 
 def _methods_table(known: Mapping[str, Any]) -> str:

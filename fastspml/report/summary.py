@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
@@ -20,14 +19,16 @@ from fastspml.metric import FactoredMetric, Metric
 from fastspml.network import Network, Networks, as_networks
 from fastspml.ranking.hidden_calibration import hidden_calibration
 from fastspml.ranking.known_links import KnownLinks
-from fastspml.ranking.measures import LinkQuality, hidden_quality, link_quality
+from fastspml.ranking.measures import LinkQuality, hidden_quality, link_quality, mean_over_tasks
 from fastspml.ranking.model_metrics import learned_metrics, metric_of
+from fastspml.ranking.model_records import calibrations_of, hidden_nodes_of
 from fastspml.ranking.scores import NodeScores, blocks
-from fastspml.report.comparison import mean_over_tasks, paired_difference
+from fastspml.report.comparison import paired_difference
 from fastspml.report.page import render
 from fastspml.runs.folder import read_versions
 from fastspml.runs.history import read_history
 from fastspml.splits import split_at
+from fastspml.text_files import write_whole_text
 from fastspml.training.mtspml import MTSPML
 
 HITS_AT = 10
@@ -75,12 +76,7 @@ def write_report(
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path.parent} is not a folder; create it before writing a report there.")
     known = facts(model, networks, config, results, about)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(render(known), encoding="utf-8")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole_text(path, render(known))
     return known
 
 
@@ -119,7 +115,6 @@ def facts(
             f"the model was trained on {len(names)} tasks, but {len(networks)} networks were given; "
             "report on the networks that it was trained on."
         )
-    hidden = getattr(model, "hidden_nodes_", None)
     tasks = [_task_facts(network) for network in networks]
     known: dict[str, Any] = {
         "model": _model_name(model, len(networks)),
@@ -135,28 +130,16 @@ def facts(
         "similar": _similar_words(learned_metrics(model)[0][1]),
         "probabilities": _probabilities(model, networks),
     }
-    if hidden is None:
+    if hidden_nodes_of(model) is None:
         return known
     qualities = hidden_quality(model, networks, k=HITS_AT)
     for q, (task, (network, nodes, quality)) in enumerate(zip(tasks, qualities, strict=True)):
-        scorer = NodeScores(metric_of(model, q), network, known=KnownLinks(network.adjacency).without(nodes))
-        order = _by_auc(quality, network.degrees[nodes])
-        best, worst = order[:SHOWN_NODES], order[SHOWN_NODES:][-SHOWN_NODES:][::-1]
-        task |= {
-            "hidden": len(nodes),
-            "scored": quality.n_defined,
-            "hidden_links": int(network.degrees[nodes].sum()),
-            **quality.means(),
-            "node_auc": quality.auc[~np.isnan(quality.auc)].tolist(),
-            "roc": mean_roc(scorer, network, nodes).tolist(),
-            "best": [_node_facts(scorer, network, nodes[k], quality.auc[k]) for k in best],
-            "worst": [_node_facts(scorer, network, nodes[k], quality.auc[k]) for k in worst],
-        }
+        task |= _hidden_facts(metric_of(model, q), network, nodes, quality)
     splits = [split_at(network, nodes) for network, nodes, _ in qualities]
     training = [split.train for split in splits]
     known["remarks"] = check_leaks(training, [split.test for split in splits])
     if results is None:
-        rows, refused = _baseline_rows(training, networks, hidden, [quality.auc for _, _, quality in qualities])
+        rows, refused = _baseline_rows(training, qualities)
         known["remarks"] += refused
     else:
         rows = [_given_row(row, len(networks)) for row in results["methods"] if row["method"] != known["model"]]
@@ -165,9 +148,26 @@ def facts(
     return known
 
 
+def _hidden_facts(metric: Metric, network: Network, nodes: np.ndarray, quality: LinkQuality) -> dict[str, Any]:
+    """Return how well the links of the hidden nodes of a task are predicted."""
+    scorer = NodeScores(metric, network, known=KnownLinks(network.adjacency).without(nodes))
+    order = _by_auc(quality, network.degrees[nodes])
+    best, worst = order[:SHOWN_NODES], order[SHOWN_NODES:][-SHOWN_NODES:][::-1]
+    return {
+        "hidden": len(nodes),
+        "scored": quality.n_defined,
+        "hidden_links": int(network.degrees[nodes].sum()),
+        **quality.means(),
+        "node_auc": quality.auc[~np.isnan(quality.auc)].tolist(),
+        "roc": mean_roc(scorer, network, nodes).tolist(),
+        "best": [_node_facts(scorer, network, nodes[k], quality.auc[k]) for k in best],
+        "worst": [_node_facts(scorer, network, nodes[k], quality.auc[k]) for k in worst],
+    }
+
+
 def _probabilities(model: Any, networks: list[Network]) -> list[dict[str, Any]]:
     """Return how far the probabilities of each task can be trusted; nothing if the model is not calibrated."""
-    results = hidden_calibration(model, networks) if getattr(model, "calibrations_", None) else []
+    results = hidden_calibration(model, networks) if calibrations_of(model) else []
     return [
         {
             "name": result.task,
@@ -288,26 +288,28 @@ def _convergence(model: Any, networks: Sequence[Network]) -> dict[str, Any] | No
 
 
 def _baseline_rows(
-    training: list[Network], networks: Sequence[Network], hidden: Sequence[np.ndarray], ours: Sequence[np.ndarray]
+    training: list[Network], ours: Sequence[tuple[Network, np.ndarray, LinkQuality]]
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the results of methods without training, and a sentence for each method that refuses these networks.
 
-    ``ours`` has the AUC of every hidden node under the model.
+    ``ours`` has every network, its hidden nodes, and the quality of their rankings by the model.
     """
     scorers: dict[str, list[Any]] = {}
     refused = []
     for name, baseline in {"Euclid": Euclid("l1"), "cosine tf-idf": CosineTfidf()}.items():
         try:
-            scorers[name] = [baseline.fit(training)] * len(networks)
+            scorers[name] = [baseline.fit(training)] * len(ours)
         except ValueError as error:
             refused.append(f"{name} was left out of the comparison: {error}")
     # One task at a time, because tasks may have the same name.
     scorers["popularity"] = [Popularity().fit(network) for network in training]
     rows = []
     for name, per_task in scorers.items():
-        qualities = [link_quality(*case) for case in zip(per_task, networks, hidden, strict=True)]
+        qualities = [
+            link_quality(scorer, network, nodes) for scorer, (network, nodes, _) in zip(per_task, ours, strict=True)
+        ]
         aucs = [quality.means()["auc"] for quality in qualities]
-        difference, spread = paired_difference(ours, [quality.auc for quality in qualities])
+        difference, spread = paired_difference([own.auc for _, _, own in ours], [quality.auc for quality in qualities])
         row = {"method": name, "auc": aucs, "mean": mean_over_tasks(aucs)}
         rows.append(row | {"difference": difference, "difference_error": spread})
     return rows, refused

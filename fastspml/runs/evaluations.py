@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fastspml.network import Network
-from fastspml.ranking.measures import HiddenLinks
+from fastspml.ranking.measures import HiddenLinks, mean_over_tasks
 from fastspml.training.estimator import Estimator
 from fastspml.training.objective import sample_triplets
 
@@ -59,8 +59,7 @@ class Evaluations:
             values: dict[str, Any] = {"objective": _or_none(self._objective(model))}
         if self._hidden:
             aucs = [links.quality(model.metric_for(q)).means()["auc"] for q, links in enumerate(self._hidden)]
-            defined = [auc for auc in aucs if np.isfinite(auc)]
-            values["auc"] = sum(defined) / len(defined) if defined else None
+            values["auc"] = _or_none(mean_over_tasks(aucs))
             values["task_aucs"] = [_or_none(auc) for auc in aucs]
         return values
 

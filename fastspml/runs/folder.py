@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -26,9 +25,10 @@ from typing import Any
 from fastspml import __version__
 from fastspml.runs import lock
 from fastspml.runs.config import as_toml, differing_keys, read_run_config, resolve
+from fastspml.text_files import write_whole_text
 
 LOG = "log.jsonl"
-PARTIAL = ".fastspml-*.partial"  # files that a killed writer leaves behind: `write_whole`, or `io.writing`
+PARTIAL = ".fastspml-*.partial"  # files that a killed writer leaves behind: `write_whole_text`, or `io.writing`
 
 
 class Lines:
@@ -180,18 +180,11 @@ def now() -> str:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a small file so that it appears complete or not at all."""
-    temporary = path.with_name(f".fastspml-{secrets.token_hex(8)}.partial")
+    """Write a file of a run so that it appears complete or not at all."""
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        write_whole_text(path, text)
     except OSError as error:
         raise _unwritten(path, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _unwritten(path: Path, error: OSError) -> OSError:

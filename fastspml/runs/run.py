@@ -12,6 +12,7 @@ import numpy as np
 
 from fastspml.io import file_checksum
 from fastspml.network import Network
+from fastspml.ranking.model_records import hidden_nodes_of, record_nodes
 from fastspml.runs.checkpoints import Cadence, Checkpoints
 from fastspml.runs.config import new_model
 from fastspml.runs.evaluations import Evaluations, is_quick
@@ -122,7 +123,7 @@ class _Session:
         del networks  # from here on only the sample of hidden nodes is needed
         if restored is None:
             self.model = new_model(self.config)
-            _record_nodes(self.model, sizes, hidden)
+            record_nodes(self.model, sizes, hidden)
             prepared = self.model.prepare(training)
             rest = self.model.stages(prepared, [self.model.n_iters], self._between_chunks, self.runner)
             self._begin(start)
@@ -182,7 +183,7 @@ class _Session:
         """Refuse the checkpoint of a run that hid other nodes, as far as it records them."""
         if not hasattr(self.model, "n_nodes_"):  # written by an earlier version
             return
-        before = getattr(self.model, "hidden_nodes_", None)
+        before = hidden_nodes_of(self.model)
         is_same = (before is None) == (hidden is None) and self.model.n_nodes_ == sizes
         if is_same and before is not None and hidden is not None:
             is_same = all(np.array_equal(*pair) for pair in zip(before, hidden, strict=True))
@@ -313,11 +314,5 @@ def start_event(config: Mapping[str, Any], networks: Sequence[Network], iteratio
 
 def save_result(run: RunFolder, model: Any, sizes: list[int], hidden: list[np.ndarray] | None) -> None:
     """Save the model of a run, with the number of nodes of every network and the positions of hidden nodes."""
-    _record_nodes(model, sizes, hidden)
+    record_nodes(model, sizes, hidden)
     save_model(run.model, model)
-
-
-def _record_nodes(model: Any, sizes: list[int], hidden: list[np.ndarray] | None) -> None:
-    model.n_nodes_ = sizes
-    if hidden is not None:
-        model.hidden_nodes_ = hidden

@@ -126,20 +126,11 @@ def select(
     >>> list(selection.baselines_)
     ['Euclid', 'cosine tf-idf', 'popularity']
     """
-    if isinstance(estimator, type) or not all(hasattr(estimator, name) for name in ("get_params", "set_params", "fit")):
-        raise TypeError(f"estimator must be a model with get_params, set_params and fit; got {quoted(estimator)}.")
-    if sparse.issparse(anchors):
-        raise TypeError(f"anchors must be a list of names of nodes, got {quoted(anchors)}.")
+    _check_arguments(estimator, anchors, known_links, most_suggested, n_threads)
     networks, score, anchors = as_networks(networks), as_scoring(scoring), list(anchors)
     settings = all_settings(estimator, recommended_grid(estimator, networks) if grid is None else grid, n_random, seed)
     for setting in settings:
         check_setting(estimator, setting)
-    if known_links not in (None, *KNOWN_LINKS):
-        raise ValueError(f"known_links must be one of {', '.join(KNOWN_LINKS)}; got {quoted(known_links)}.")
-    if most_suggested is not None:
-        check_share("most_suggested", most_suggested)
-    if n_threads is not None:
-        check_positive_integer("n_threads", n_threads, " or None")
     folds = Folds(networks, n_folds, seed, anchors)
     folds.check()
     if client is None:
@@ -148,23 +139,45 @@ def select(
         runner = on_cluster(client, estimator, folds, score)
     is_halving = isinstance(estimator, Estimator) and (grid is None if halving is None else halving)
     rungs = successive.rungs_of(settings) if is_halving else successive.ALL_AT_ONCE
-    if most_suggested is None:
-        most_suggested = MOST_SUGGESTED if known_links is None else 1.0
     can_rank_again = isinstance(estimator, Estimator) and not (anchors or any(n.is_mapped for n in networks))
     lengths = partial(with_other_lengths, estimator) if grid is None and can_rank_again else None
     kinds = _kinds_of_links(known_links, is_default=grid is None) if can_rank_again else ()
+    if most_suggested is None:
+        most_suggested = MOST_SUGGESTED if known_links is None else 1.0
     search = Search(settings, len(folds.usable), one_standard_error, most_suggested, progress)
     is_complete = search.run(runner, rungs, _refinements(estimator, grid), lengths, kinds)
+    selection = _fit_choice(search, is_complete, estimator, networks, folds, score)
+    if not selection.beats_baselines_ and isinstance(estimator, Estimator):
+        warnings.warn(selection.comparison(), SelectionWarning, stacklevel=2)
+    return selection
+
+
+def _check_arguments(
+    estimator: Any, anchors: Any, known_links: str | None, most_suggested: float | None, n_threads: int | None
+) -> None:
+    if isinstance(estimator, type) or not all(hasattr(estimator, name) for name in ("get_params", "set_params", "fit")):
+        raise TypeError(f"estimator must be a model with get_params, set_params and fit; got {quoted(estimator)}.")
+    if sparse.issparse(anchors):
+        raise TypeError(f"anchors must be a list of names of nodes, got {quoted(anchors)}.")
+    if known_links not in (None, *KNOWN_LINKS):
+        raise ValueError(f"known_links must be one of {', '.join(KNOWN_LINKS)}; got {quoted(known_links)}.")
+    if most_suggested is not None:
+        check_share("most_suggested", most_suggested)
+    if n_threads is not None:
+        check_positive_integer("n_threads", n_threads, " or None")
+
+
+def _fit_choice(
+    search: Search, is_complete: bool, estimator: Any, networks: list[Network], folds: Folds, score: Scoring
+) -> Selection:
+    """Return the choice of a search, fitted on all nodes, beside the trials and the baselines."""
     if not search.trials:
         raise ValueError("selection was interrupted before any setting had been fitted on all folds.")
     best = search.choice()
     model = with_params(estimator, best.params).fit(networks)
     ranked = sorted(search.finished(), key=lambda trial: -trial.score)
     beside = _baselines(networks, folds, score)
-    selection = Selection(best.params, best.score, model, ranked, is_complete, score.name, beside, best)
-    if not selection.beats_baselines_ and isinstance(estimator, Estimator):
-        warnings.warn(selection.comparison(), SelectionWarning, stacklevel=2)
-    return selection
+    return Selection(best.params, best.score, model, ranked, is_complete, score.name, beside, best)
 
 
 def _kinds_of_links(known_links: str | None, is_default: bool) -> tuple[str, ...]:

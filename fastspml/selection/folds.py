@@ -12,6 +12,7 @@ import numpy as np
 from fastspml.network import Network
 from fastspml.ranking.measures import HiddenLinks
 from fastspml.selection.scorings import Scoring
+from fastspml.selection.trials import mean_of_defined
 from fastspml.splits import Split, fold_networks
 from fastspml.training.estimator import Estimator
 from fastspml.training.problem import Prepared
@@ -52,15 +53,9 @@ class Fold:
         """
         qualities = [hidden.quality(scorer, scoring.k) for hidden in self.hidden]
         means = [quality.means() for quality in qualities]
-        measures = {name: _mean_of_defined([of_task[name] for of_task in means]) for name in means[0]}
+        measures = {name: mean_of_defined([of_task[name] for of_task in means]) for name in means[0]}
         scores = tuple(scoring(quality) for quality in qualities)
-        return Evaluation(params, _mean_of_defined(scores), scores, measures)
-
-
-def _mean_of_defined(values: Sequence[float]) -> float:
-    """Return the mean of the values that are not nan; nan if all are."""
-    defined = [value for value in values if not np.isnan(value)]
-    return float(np.mean(defined)) if defined else float("nan")
+        return Evaluation(params, mean_of_defined(scores), scores, measures)
 
 
 class Folds:

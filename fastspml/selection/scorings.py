@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -54,14 +54,29 @@ def as_scoring(scoring: Any) -> Scoring:
     """Return the scoring of a name, as "ndcg@10" or "auc+ndcg@10", or of a function of a `LinkQuality`."""
     if callable(scoring):
         return Scoring(getattr(scoring, "__name__", type(scoring).__name__), DEFAULT_K, scoring)
-    known = {field.name for field in fields(LinkQuality)}
-    parts = [part.partition("@") for part in scoring.split("+")] if isinstance(scoring, str) else [("", "", "")]
-    measures = [NAMES.get(name + at, "") for name, at, _ in parts]
-    ks = {k for _, at, k in parts if at}
-    if not known.issuperset(measures) or len(ks) > 1 or not all(k.isascii() and k.isdigit() and int(k) for k in ks):
-        names = ", ".join(key + "k" * key.endswith("@") for key, value in NAMES.items() if value in known)
+    parsed = _parsed(scoring) if isinstance(scoring, str) else None
+    if parsed is None:
+        names = ", ".join(f"{name}k" if name.endswith("@") else name for name in NAMES)
         raise ValueError(
             f"scoring must be one of {names} with one number for k, several joined by +, or a function of a "
             f"LinkQuality; got {quoted(scoring)}."
         )
-    return Scoring(scoring, int(*ks) or DEFAULT_K, MeanOfMeasures(tuple(measures)))
+    measures, k = parsed
+    return Scoring(scoring, k, MeanOfMeasures(measures))
+
+
+def _parsed(scoring: str) -> tuple[tuple[str, ...], int] | None:
+    """Return the measures in a name and their k, or its default; None if it is not the name of a scoring."""
+    measures, ks = [], set()
+    for part in scoring.split("+"):
+        name, at, k = part.partition("@")
+        if name + at not in NAMES:
+            return None
+        measures.append(NAMES[name + at])
+        if at:
+            if not (k.isascii() and k.isdigit() and int(k) > 0):
+                return None
+            ks.add(k)
+    if len(ks) > 1:
+        return None
+    return tuple(measures), int(ks.pop()) if ks else DEFAULT_K

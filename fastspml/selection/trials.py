@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,11 +100,17 @@ class Trial:
         return _mean_and_error(np.array(self.fold_scores) - np.array(other.fold_scores))
 
 
+def mean_of_defined(values: Sequence[float] | np.ndarray) -> float:
+    """Return the mean of the values that are not nan; nan if all are."""
+    defined = [value for value in values if not np.isnan(value)]
+    return float(np.mean(defined)) if defined else float("nan")
+
+
 def _mean_and_error(values: np.ndarray) -> tuple[float, float]:
     """Return the mean of the values that are defined and its standard error; nan where there are too few."""
-    values = values[~np.isnan(values)]
-    mean = float(values.mean()) if len(values) else float("nan")
-    return mean, float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+    defined = values[~np.isnan(values)]
+    error = float(defined.std(ddof=1) / np.sqrt(len(defined))) if len(defined) > 1 else float("nan")
+    return mean_of_defined(values), error
 
 
 @dataclass(frozen=True)

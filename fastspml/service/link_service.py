@@ -16,6 +16,7 @@ from fastspml.network import Network
 from fastspml.ranking.index import LinkIndex
 from fastspml.ranking.link_table import Link
 from fastspml.ranking.model_metrics import check_network, metric_of
+from fastspml.ranking.model_records import calibrations_of
 from fastspml.ranking.prediction import predict_links
 from fastspml.sparse.csr import csr_from_parts, freeze_csr, index_dtype
 from fastspml.tokens import Tokenizer
@@ -116,7 +117,7 @@ class LinkService:
         self.metric = copy(metric)
         self.metric.takes_counts = False
         self.index = LinkIndex(self.metric, self.network)
-        self.calibration = getattr(model, "calibrations_", {}).get(network.name)
+        self.calibration = calibrations_of(model).get(network.name)
         self.tokenizer = tokenizer or getattr(model, "tokenizer_", None) or network.tokenizer or Tokenizer()
         vocabulary = self.metric.vocabulary if self.metric.vocabulary is not None else network.vocabulary
         names = [] if vocabulary is None else vocabulary.tolist()

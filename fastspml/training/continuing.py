@@ -16,6 +16,7 @@ import numpy as np
 
 from fastspml.kernels.arguments import N_SUMMED, Sums
 from fastspml.network import Network
+from fastspml.ranking.model_records import forget_nodes
 from fastspml.tokens import Tokenizer
 from fastspml.training.problem import Prepared, lay_out
 from fastspml.training.state import State, n_entries
@@ -79,8 +80,7 @@ def take_in(model: Estimator, prepared: Prepared) -> None:
     model.weighting_, model.network_weighting_ = prepared.weighting, network.weighting
     model.tokenizer_ = common_tokenizer(prepared.networks) or getattr(model, "tokenizer_", None)
     model.set_learned()
-    for name in ("hidden_nodes_", "n_nodes_"):
-        model.__dict__.pop(name, None)
+    forget_nodes(model)
 
 
 def common_tokenizer(networks: Sequence[Network]) -> Tokenizer | None:

@@ -26,8 +26,8 @@ from fastspml.metric import (
 from fastspml.network import Network, Networks, as_networks
 from fastspml.notebook import html_table
 from fastspml.parameters import Parameters
-from fastspml.ranking.calibration import Calibration
 from fastspml.ranking.link_table import LinkTable
+from fastspml.ranking.model_records import ModelRecords, calibrations_of
 from fastspml.ranking.prediction import predict_links
 from fastspml.ranking.scores import link_scores
 from fastspml.tokens import Tokenizer
@@ -66,7 +66,7 @@ def parameter(default: Any, text: str) -> Any:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Estimator(Parameters, ABC):
+class Estimator(Parameters, ModelRecords, ABC):
     """The parameters and methods of SPML and MTSPML; see there.
 
     The parameter `metric` is kept as `form`, because `MTSPML.metric` is the method that returns a task's metric.
@@ -118,7 +118,7 @@ class Estimator(Parameters, ABC):
                 ("fitted iterations", f"{self.state_.iteration:,}"),
                 ("features", f"{self.n_features_:,}"),
                 ("tasks", ", ".join(self.task_names_)),
-                ("calibrated", "yes" if hasattr(self, "calibrations_") else "no"),
+                ("calibrated", "yes" if calibrations_of(self) else "no"),
             ]
         return html_table(f"{type(self).__name__}{'' if hasattr(self, 'state_') else ', not fitted'}", rows)
 
@@ -417,7 +417,7 @@ class Estimator(Parameters, ABC):
         """
         self.check_fitted()
         task = options.get("task")
-        calibration = getattr(self, "calibrations_", {}).get(network.name if task is None else self.task_name(task))
+        calibration = calibrations_of(self).get(network.name if task is None else self.task_name(task))
         return predict_links(self, network, new, k, calibration=calibration, **options)
 
     def calibrate(self, networks: Networks, n_folds: int = 5, seed: int = 0) -> Self:
@@ -439,7 +439,7 @@ class Estimator(Parameters, ABC):
         networks = as_networks(networks)
         if [network.name for network in networks] != self.task_names_:
             raise ValueError(f"calibrate needs the networks of the fit: {', '.join(self.task_names_)}.")
-        self.calibrations_: dict[str, Calibration] = calibrate(self, networks, n_folds, seed)
+        self.calibrations_ = calibrate(self, networks, n_folds, seed)
         return self
 
     def task_name(self, task: int | str) -> str:

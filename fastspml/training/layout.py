@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -33,45 +33,58 @@ def stack(
     that mapped networks need are stored in files again.
     """
     group_starts = np.array([0, len(networks)] if pooled else range(len(networks) + 1), dtype=np.uint64)
-    group_sizes, draws_by_number = [], []
-    for first, last in pairwise(group_starts.tolist()):
-        group = networks[first:last]
-        n_triplets, largest = sum(network.n_triplets for network in group), max(network.n_nodes for network in group)
-        check_triplets(group, n_triplets)
-        n_pairs = sum(network.n_links for network in group) * largest
-        group_sizes.append(largest)
-        draws_by_number.append(n_triplets < EXACT_BELOW_ACCEPTANCE * n_pairs)
-
+    groups = [networks[first:last] for first, last in pairwise(group_starts.tolist())]
+    draws_by_number = [_draws_by_number(group) for group in groups]
     distinct = {id(network.features): network.features for network in networks}
-    first_rows, row = {}, 0
-    for key, features in distinct.items():
-        first_rows[key], row = row, row + features.shape[0]
     rows = _rows(list(distinct.values()), columns) if with_rows else NO_ROWS
     indptr, targets, _ = _stack_csr([network.adjacency for network in networks])
-
-    node_starts = np.cumsum([0] + [network.n_nodes for network in networks])
-    link_starts = np.cumsum([0] + [network.n_links for network in networks])
-    triplet_starts = np.zeros(0, dtype=np.int64)
-    if any(draws_by_number):
-        per_node = np.concatenate([network.triplets_per_node for network in networks])
-        triplet_starts = np.concatenate([[0], np.cumsum(per_node)])
-
+    n_nodes = sum(network.n_nodes for network in networks)
     links = Links(
         indptr,
         targets,
-        sources=unsigned(_link_sources(networks, int(node_starts[-1]))),
+        sources=unsigned(_link_sources(networks, n_nodes)),
         filter=freeze(_link_filter(indptr, targets)),
     )
     tasks = Tasks(
-        unsigned(node_starts),
-        unsigned(link_starts),
-        row_starts=unsigned(np.array([first_rows[id(network.features)] for network in networks])),
+        node_starts=unsigned(_starts([network.n_nodes for network in networks])),
+        link_starts=unsigned(_starts([network.n_links for network in networks])),
+        row_starts=unsigned(_row_starts(networks, distinct)),
         group_starts=freeze(group_starts),
-        group_sizes=unsigned(np.array(group_sizes)),
-        triplet_starts=unsigned(triplet_starts),
+        group_sizes=unsigned(np.array([_largest(group) for group in groups])),
+        triplet_starts=unsigned(_triplet_starts(networks) if any(draws_by_number) else np.zeros(0, dtype=np.int64)),
         draws_by_number=freeze(np.array(draws_by_number)),
     )
     return Stack(rows, links, tasks)
+
+
+def _draws_by_number(group: Sequence[Network]) -> bool:
+    """Return whether few pairs of a link and a node are triplets, which are then drawn by number."""
+    n_triplets = sum(network.n_triplets for network in group)
+    check_triplets(group, n_triplets)
+    n_pairs = sum(network.n_links for network in group) * _largest(group)
+    return n_triplets < EXACT_BELOW_ACCEPTANCE * n_pairs
+
+
+def _largest(group: Sequence[Network]) -> int:
+    return max(network.n_nodes for network in group)
+
+
+def _starts(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Return where each part of a stack begins, and the end of the last one."""
+    return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def _row_starts(networks: Sequence[Network], distinct: Mapping[int, sparse.csr_array]) -> np.ndarray:
+    """Return the first row of the features of each network, where `distinct` has those that are laid out, by id."""
+    first_rows, row = {}, 0
+    for key, features in distinct.items():
+        first_rows[key], row = row, row + features.shape[0]
+    return np.array([first_rows[id(network.features)] for network in networks])
+
+
+def _triplet_starts(networks: Sequence[Network]) -> np.ndarray:
+    """Return the number of the first triplet of each node, and the end of the last one."""
+    return _starts(np.concatenate([network.triplets_per_node for network in networks]))
 
 
 def check_triplets(networks: Sequence[Network], n_triplets: int) -> None:

@@ -6,7 +6,6 @@ Functions that write take (file, parent, name, value), those that read take (fil
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
@@ -34,11 +33,12 @@ from fastspml.io.writing import Writer, writing
 from fastspml.kernels.arguments import ITERATION, N_SUMMED, Sums
 from fastspml.metric import DiagonalMetric, FactoredMetric, FullMetric, Metric
 from fastspml.ranking.calibration_files import read_calibration, write_calibration
+from fastspml.ranking.model_records import calibrations_of, hidden_nodes_of
 from fastspml.training.estimator import Estimator
 from fastspml.training.mtspml import MTSPML
+from fastspml.training.parameter_json import params_from_json, params_to_json
 from fastspml.training.spml import SPML
 from fastspml.training.state import WORK_COUNTERS, Round, State, make_sums, n_entries
-from fastspml.weighting import Weighting
 
 # Names of the work counters in files, which earlier versions read and write, too.
 STORED_COUNTERS = {"evaluated": "judged", "violated": "violated", "features": "words", "totals": "entries"}
@@ -135,10 +135,10 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 def _write_learner(file: Writer, parent: Any, name: str, model: Any, with_metrics: bool = True) -> None:
     group = file.group(parent, name)
     file.text(group, "kind", type(model).__name__)
-    file.text(group, "parameters", _to_json(model.get_params()))
-    if getattr(model, "hidden_nodes_", None) is not None:
+    file.text(group, "parameters", params_to_json(model.get_params()))
+    if hidden_nodes_of(model) is not None:
         write_list(file, group, "hidden_nodes", model.hidden_nodes_, write_positions)
-    if getattr(model, "n_nodes_", None) is not None:
+    if hasattr(model, "n_nodes_"):
         file.array(group, "n_nodes", np.array(model.n_nodes_, dtype=np.int64))
     if not hasattr(model, "state_"):
         return
@@ -157,7 +157,7 @@ def _write_learner(file: Writer, parent: Any, name: str, model: Any, with_metric
     _write_state(file, group, "state", model.state_)
     if not with_metrics:
         return
-    for task, calibration in getattr(model, "calibrations_", {}).items():
+    for task, calibration in calibrations_of(model).items():
         write_calibration(file, group, f"calibration_{model.task_names_.index(task)}", calibration)
     if isinstance(model, SPML):
         write_metric(file, group, "metric", model.metric_)
@@ -170,14 +170,7 @@ def _write_learner(file: Writer, parent: Any, name: str, model: Any, with_metric
 
 def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = True) -> Estimator:
     group = file.group(parent, name)
-    kind = file.text(group, "kind")
-    if kind not in ("SPML", "MTSPML"):
-        file.refuse(
-            f"{file.name} holds a model of kind {printable(kind)!r}, expected SPML or MTSPML; upgrade fastspml."
-        )
-    with file.checking("parameters"):
-        model: Any = {"SPML": SPML, "MTSPML": MTSPML}[kind](**_from_json(file.text(group, "parameters")))
-        model.check_params()
+    model = _read_unfitted(file, group)
     if file.find(group, "hidden_nodes") is not None:
         model.hidden_nodes_ = read_list(file, group, "hidden_nodes", read_positions)
     if file.find(group, "n_nodes") is not None:
@@ -186,6 +179,35 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
         if not with_metrics:
             file.refuse(f"{file.name} holds a checkpoint without a state; resume from another one.")
         return model
+    _read_fit(file, group, model)
+    with file.checking("the state"):
+        _check_state(model)
+        _check_consistent(len(model.state_.counts) == model.state_.iteration)
+        if not with_metrics:
+            _check_consistent(model.state_.iteration > 0)
+            return model
+    _read_learned(file, group, model)
+    with file.checking("the state"):
+        _check_metrics(model)
+    return model
+
+
+def _read_unfitted(file: Reader, group: Any) -> SPML | MTSPML:
+    """Return a model with the parameters in a file."""
+    kind = file.text(group, "kind")
+    if kind not in ("SPML", "MTSPML"):
+        file.refuse(
+            f"{file.name} holds a model of kind {printable(kind)!r}, expected SPML or MTSPML; upgrade fastspml."
+        )
+    with file.checking("parameters"):
+        params = params_from_json(file.text(group, "parameters"))
+        model = SPML(**params) if kind == "SPML" else MTSPML(**params)
+        model.check_params()
+    return model
+
+
+def _read_fit(file: Reader, group: Any, model: Estimator) -> None:
+    """Set what a fit begins with, and its state."""
     model.n_features_ = file.number(group, "n_features")
     file.check_n_features(model.n_features_)
     model.task_names_ = file.texts(group, "task_names").tolist()
@@ -194,15 +216,13 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
     model.network_weighting_ = read_if_there(file, group, "network_weighting", read_weighting)
     model.tokenizer_ = read_if_there(file, group, "tokenizer", read_tokenizer)
     model.state_ = _read_state(file, group, "state")
-    with file.checking("the state"):
-        _check_state(model)
-        _check_consistent(len(model.state_.counts) == model.state_.iteration)
-        if not with_metrics:
-            _check_consistent(model.state_.iteration > 0)
-            return model
+
+
+def _read_learned(file: Reader, group: Any, model: SPML | MTSPML) -> None:
+    """Set the metrics and calibrations of a model, and what follows from its state."""
     model.n_iters_ = model.state_.iteration
     model.violations_ = model.state_.violations
-    if kind == "SPML":
+    if isinstance(model, SPML):
         model.metric_ = read_metric(file, group, "metric")
         model.violations_ = model.violations_[:, 0]
     else:
@@ -216,9 +236,6 @@ def _read_learner(file: Reader, parent: Any, name: str, with_metrics: bool = Tru
     }
     if calibrations:
         model.calibrations_ = calibrations
-    with file.checking("the state"):
-        _check_metrics(model)
-    return model
 
 
 def _read_metrics(file: Reader, parent: Any, name: str) -> list[Metric]:
@@ -364,47 +381,3 @@ def _read_sums(file: Reader, group: Any) -> Sums:
         read_factors(file, group, "factor_totals") if has_factors else None,
         read_floats(file, group, "squares") if has_factors else None,
     )
-
-
-# ---- parameters -----------------------------------------------------------------------------------------------------
-
-
-def _to_json(params: dict[str, Any]) -> str:
-    """Return parameters as JSON; values that JSON does not have become {"type": ..., "value": ...}."""
-    return json.dumps({name: _to_plain(name, value) for name, value in params.items()})
-
-
-def _from_json(text: str) -> dict[str, Any]:
-    """Return the parameters that `_to_json` was given."""
-    return {name: _from_plain(value) for name, value in json.loads(text).items()}
-
-
-def _to_plain(name: str, value: Any) -> Any:
-    if isinstance(value, Weighting):
-        return {"type": "Weighting", "value": [value.kind, value.min_df, value.max_df]}
-    if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
-        # The bits of a step depend on the type of a number.
-        return {"type": value.dtype.name, "value": value.tolist()}
-    if isinstance(value, (list, tuple)):
-        items = [_to_plain(name, item) for item in value]
-        return items if isinstance(value, list) else {"type": "tuple", "value": items}
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise TypeError(f"parameter {name} is a {type(value).__name__}, which cannot be saved; give plain numbers or text.")
-
-
-def _from_plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_from_plain(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    kind, inner = value["type"], value["value"]
-    if kind == "Weighting":
-        return Weighting(*inner)
-    if kind == "tuple":
-        return tuple(_from_plain(item) for item in inner)
-    dtype = np.dtype(kind)
-    if dtype.kind not in "biuf" or dtype.itemsize > 8:
-        raise ValueError(f"a parameter has the type {printable(kind)!r}, expected a type of numbers.")
-    numbers = np.array(inner, dtype=dtype)
-    return numbers if numbers.ndim else numbers[()]

@@ -81,6 +81,12 @@ class MTSPML(MTSPMLParameters):
         -1 where a task took no part in an iteration, because it was added later or another one was being added.
     n_iters_ : int
     weighting_ : Weighting or None
+    calibrations_ : dict of task name to Calibration
+        Only after `calibrate`.
+    hidden_nodes_ : list of int array, one per task
+        Only in models of runs that hid nodes: their positions.
+    n_nodes_ : list of int, one per task
+        Only in models of runs: the number of nodes of each network, hidden ones included.
 
     Examples
     --------

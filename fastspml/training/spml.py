@@ -104,6 +104,12 @@ class SPML(SPMLParameters):
     n_iters_ : int
         Iterations done: n_iters, unless `progress` stopped the fit.
     weighting_ : Weighting or None
+    calibrations_ : dict of task name to Calibration
+        Only after `calibrate`.
+    hidden_nodes_ : list of int array, one per task
+        Only in models of runs that hid nodes: their positions.
+    n_nodes_ : list of int, one per task
+        Only in models of runs: the number of nodes of each network, hidden ones included.
 
     Examples
     --------

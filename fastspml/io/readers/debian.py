@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from operator import add
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from fastspml.checks import is_whole, quoted
 from fastspml.io.readers.bounds import LONGEST_NAME
-from fastspml.io.readers.lines import Problems, Report, as_paths, listed, numbered_bytes, shown
+from fastspml.io.readers.deb822 import Stanza, read_stanzas
+from fastspml.io.readers.lines import Problems, Report, as_paths, listed, shown
 from fastspml.network import Network
 from fastspml.tokens import WORD, Tokenizer, check_cuts, count_words
 
@@ -32,7 +34,6 @@ RELATION = re.compile(
     rf"\s*+({NAME.pattern})(?::[a-z0-9-]++)?+\s*+(?:\([^()]*+\))?+\s*+(?:\[[^\[\]]*+\])?+\s*+(?:<[^<>]*+>\s*+)*+"
 )
 
-STANZAS_PER_REPORT = 5000
 SHOWN_SECTIONS = 100
 
 
@@ -47,6 +48,13 @@ class _Package:
     description: str
     description_key: str
     targets: dict[str, list[str]]  # names of packages by kind of link
+
+
+class _Group(NamedTuple):
+    """Tasks over the same packages."""
+
+    nodes: np.ndarray  # positions of the packages
+    links: dict[str, sparse.csr_array]  # among them, by task
 
 
 def read_debian(
@@ -115,11 +123,7 @@ def read_debian(
     """
     kinds = _check_kinds(kinds)
     sections = None if sections is None else _as_list(sections)
-    if tasks not in ("section", "kind", None):
-        raise ValueError(f"tasks must be 'section', 'kind' or None, got {quoted(tasks)}.")
-    if max_degree is not None:
-        _check_count("max_degree", max_degree, smallest=1)
-    _check_count("min_links", min_links, smallest=0)
+    _check_filters(tasks, max_degree, min_links)
     check_cuts(min_df, max_df)
     if packages is None:
         packages = _apt_lists("Packages")
@@ -128,49 +132,33 @@ def read_debian(
     index = _read_packages(as_paths(packages, "packages"), kinds, problems, report)
     problems.check()
 
-    # 1. Packages and links of every task, filtered.
-    chosen, groups = _group(index, sections, by_section=tasks == "section")
+    chosen, nodes_by_group = _group(index, sections, by_section=tasks == "section")
     links = _links(chosen, kinds, across_sources)
-    drafts: list[tuple[str, np.ndarray, sparse.csr_array]] = []
-    for name, own in groups.items():
-        by_kind = {kind: links[kind][own][:, own] for kind in kinds}
-        is_kept = _keep(_together(by_kind), max_degree, keep_unlinked)
-        own = own[is_kept]
-        by_kind = {kind: by_kind[kind][is_kept][:, is_kept] for kind in kinds}
-        linked = by_kind if tasks == "kind" else {name: _together(by_kind)}
-        drafts += [(task, own, matrix) for task, matrix in linked.items()]
-    drafts = _large_enough(drafts, sections if tasks == "section" else None, min_links, len(chosen))
+    groups = [
+        _filter_links(name, nodes, links, max_degree, keep_unlinked, by_kind=tasks == "kind")
+        for name, nodes in nodes_by_group.items()
+    ]
+    kept = _large_enough(groups, sections if tasks == "section" else None, min_links, len(chosen))
 
-    # 2. Words, counted over the packages that are left.
-    is_used = np.zeros(len(chosen), dtype=bool)
-    for _, own, _ in drafts:
-        is_used[own] = True
-    used = [chosen[i] for i in np.flatnonzero(is_used).tolist()]
+    used = np.unique(np.concatenate([group.nodes for group in kept]))
+    described = [chosen[i] for i in used.tolist()]
     if translation is not None and translation != []:
-        _translate(used, as_paths(translation, "translation"), problems, report)
+        _translate(described, as_paths(translation, "translation"), problems, report)
     problems.finish()
     counts, vocabulary = count_words(
-        (package.description for package in used),
-        leave_out=(_name_words(package) for package in used),
+        (package.description for package in described),
+        leave_out=(_name_words(package) for package in described),
         min_df=min_df,
         max_df=max_df,
         report=report,
     )
-
-    # 3. Networks; those over the same packages share their features.
-    names = np.array([package.name for package in used])
+    names = np.array([package.name for package in described])
     tokenizer = Tokenizer(min_df=min_df, max_df=max_df)
-    row = np.cumsum(is_used) - 1
-    first: dict[int, Network] = {}
     networks = []
-    for task, own, matrix in drafts:
-        if id(own) in first:
-            networks.append(first[id(own)].with_links(matrix, task))
-        else:
-            rows = row[own]
-            network = Network(counts[rows], matrix, task, nodes=names[rows], vocabulary=vocabulary)
-            networks.append(network.replace(tokenizer=tokenizer))
-            first[id(own)] = networks[-1]
+    for group in kept:
+        rows = np.searchsorted(used, group.nodes)
+        base = Network(counts[rows], nodes=names[rows], vocabulary=vocabulary).replace(tokenizer=tokenizer)
+        networks += [base.with_links(matrix, task) for task, matrix in group.links.items()]
     return networks
 
 
@@ -187,6 +175,14 @@ def _check_kinds(kinds: str | Sequence[str]) -> list[str]:
     if unknown or not kinds:
         raise ValueError(f"kinds must be some of {', '.join(LINK_KINDS)}; got {unknown[0] if unknown else 'none'!r}.")
     return kinds
+
+
+def _check_filters(tasks: str | None, max_degree: int | None, min_links: int) -> None:
+    if tasks not in ("section", "kind", None):
+        raise ValueError(f"tasks must be 'section', 'kind' or None, got {quoted(tasks)}.")
+    if max_degree is not None:
+        _check_count("max_degree", max_degree, smallest=1)
+    _check_count("min_links", min_links, smallest=0)
 
 
 def _check_count(name: str, value: int, smallest: int) -> None:
@@ -214,84 +210,7 @@ def _endings(what: str) -> list[str]:
     return [f"_{what}.{ending}" for ending in ("gz", "xz", "lz4", "bz2", "zst", "lzma")]
 
 
-def _check_compression(path: Path) -> None:
-    if path.suffix in (".lz4", ".bz2", ".zst", ".lzma"):
-        raise ValueError(
-            f"{path.name} is compressed as {path.suffix[1:]}; plain, .gz and .xz files can be read. Unpack it with "
-            f"`/usr/lib/apt/apt-helper cat-file {path} > Packages` and name that file."
-        )
-
-
-# ---- stanzas --------------------------------------------------------------------------------------------------------
-
-
-class _Stanza:
-    """The wanted fields of a stanza, each with the number of its first line and its lines."""
-
-    __slots__ = ("fields", "is_damaged", "line", "path")
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.line = 0  # the number of its first line; 0 while it has none
-        self.is_damaged = False  # whether a line of it was bad
-        self.fields: dict[bytes, tuple[int, list[bytes]]] = {}
-
-    def text(self, name: str, problems: Problems) -> str:
-        """Return the text of a field, stripped; "" if it is missing."""
-        key = name.encode()
-        if key not in self.fields:
-            return ""
-        line, parts = self.fields[key]
-        try:
-            return b"\n".join(parts).decode("utf-8").strip()
-        except UnicodeDecodeError:
-            problems.add(self.path, line, f"the field {name} is not UTF-8 text")
-            return ""
-
-
-def _stanzas(path: Path, wanted: Sequence[str], problems: Problems) -> Iterator[_Stanza]:
-    """Yield the stanzas of a deb822 file; other fields than those wanted are skipped as bytes, which is fast."""
-    _check_compression(path)
-    names = frozenset(name.encode() for name in wanted)
-    stanza = _Stanza(path)
-    current: list[bytes] | None = None
-    for number, line in numbered_bytes(path):
-        if not line or line.isspace():
-            if stanza.line:
-                yield stanza
-                stanza = _Stanza(path)
-            current = None
-        elif line[0] in b" \t":
-            if current is not None:
-                current.append(line)
-            elif not stanza.line:
-                problems.add(path, number, "continues a field, but there is no field before it")
-        else:
-            name, colon, value = line.partition(b":")
-            current = None
-            stanza.line = stanza.line or number
-            if not colon or not name or b" " in name:
-                stanza.is_damaged = True
-                problems.add(path, number, f"`Field: value` is expected, got {line[:40].decode(errors='replace')!r}")
-            elif name in names:
-                if name in stanza.fields:
-                    problems.add(path, number, f"the field {name.decode()} appeared before in its stanza")
-                else:
-                    current = [value]
-                    stanza.fields[name] = (number, current)
-    if stanza.line:
-        yield stanza
-
-
-def _all_stanzas(
-    paths: Sequence[Path], wanted: Sequence[str], problems: Problems, report: Report | None, what: str
-) -> Iterator[_Stanza]:
-    """Yield the stanzas of several files, and report how many are done."""
-    stanzas = (stanza for path in paths for stanza in _stanzas(path, wanted, problems))
-    for n_done, stanza in enumerate(stanzas, start=1):
-        if report is not None and n_done % STANZAS_PER_REPORT == 0:
-            report(what, n_done, None)
-        yield stanza
+# ---- packages -------------------------------------------------------------------------------------------------------
 
 
 def _read_packages(
@@ -301,7 +220,7 @@ def _read_packages(
     wanted = ["Package", "Version", "Source", "Section", "Description", "Description-md5", *kinds]
     packages: dict[str, _Package] = {}
     parse = cache(_alternatives)  # most relations occur in many stanzas
-    for stanza in _all_stanzas(paths, wanted, problems, report, "reading packages"):
+    for stanza in read_stanzas(paths, wanted, problems, report, "reading packages"):
         name = stanza.text("Package", problems)
         if not NAME.fullmatch(name):
             if not stanza.is_damaged:
@@ -321,7 +240,7 @@ def _read_packages(
 
 
 def _package(
-    name: str, stanza: _Stanza, kinds: Sequence[str], parse: Callable[[str], tuple[str, ...] | None], problems: Problems
+    name: str, stanza: Stanza, kinds: Sequence[str], parse: Callable[[str], tuple[str, ...] | None], problems: Problems
 ) -> _Package:
     targets: dict[str, list[str]] = {}
     for kind in kinds:
@@ -377,7 +296,7 @@ def _translate(packages: Sequence[_Package], paths: Sequence[Path], problems: Pr
         by_key.setdefault(package.description_key, []).append(package)
     wanted = ["Package", "Description-md5", "Description-en"]
     has_english = False
-    for stanza in _all_stanzas(paths, wanted, problems, report, "reading descriptions"):
+    for stanza in read_stanzas(paths, wanted, problems, report, "reading descriptions"):
         key = stanza.text("Description-md5", problems) or stanza.text("Package", problems)
         if not key and not stanza.is_damaged:
             expected = "a stanza with Package or Description-md5 is expected, got neither"
@@ -435,6 +354,21 @@ def _together(by_kind: dict[str, sparse.csr_array]) -> sparse.csr_array:
     return reduce(add, by_kind.values())
 
 
+def _filter_links(
+    name: str,
+    nodes: np.ndarray,
+    links: dict[str, sparse.csr_array],
+    max_degree: int | None,
+    keep_unlinked: bool,
+    by_kind: bool,
+) -> _Group:
+    """Return the packages that are kept of those at `nodes`: as a task per kind of link, or as one with a name."""
+    own = {kind: matrix[nodes][:, nodes] for kind, matrix in links.items()}
+    is_kept = _keep(_together(own), max_degree, keep_unlinked)
+    own = {kind: matrix[is_kept][:, is_kept] for kind, matrix in own.items()}
+    return _Group(nodes[is_kept], own if by_kind else {name: _together(own)})
+
+
 def _keep(links: sparse.csr_array, max_degree: int | None, keep_unlinked: bool) -> np.ndarray:
     """Return a mask of the nodes that are no hubs and, unless `keep_unlinked`, have a link to another one."""
     either_way = (links + links.T).astype(np.int64)
@@ -444,19 +378,19 @@ def _keep(links: sparse.csr_array, max_degree: int | None, keep_unlinked: bool) 
     return is_kept
 
 
-def _large_enough(
-    drafts: list[tuple[str, np.ndarray, sparse.csr_array]], wanted: list[str] | None, min_links: int, n_packages: int
-) -> list[tuple[str, np.ndarray, sparse.csr_array]]:
-    """Return the tasks that have nodes and enough links."""
+def _large_enough(groups: Sequence[_Group], wanted: list[str] | None, min_links: int, n_packages: int) -> list[_Group]:
+    """Return the groups of the tasks that have nodes and enough links."""
     kept = []
-    for task, own, matrix in drafts:
-        if len(own) and matrix.nnz >= min_links:
-            kept.append((task, own, matrix))
-        elif wanted is not None:
+    for nodes, links in groups:
+        large = {task: matrix for task, matrix in links.items() if len(nodes) and matrix.nnz >= min_links}
+        if wanted is not None and large.keys() != links.keys():
+            task = next(task for task in links if task not in large)
             raise ValueError(
-                f"section {task!r} has {matrix.nnz} links after filtering, but min_links is {min_links}; leave it out, "
-                "or raise max_degree, or allow links within a source (across_sources=False)."
+                f"section {task!r} has {links[task].nnz} links after filtering, but min_links is {min_links}; leave it "
+                "out, or raise max_degree, or allow links within a source (across_sources=False)."
             )
+        if large:
+            kept.append(_Group(nodes, large))
     if not kept:
         raise ValueError(
             f"too few links are left among {n_packages} packages: no task has nodes and {min_links} links (min_links); "

@@ -27,7 +27,7 @@ def read_array(file: IO[bytes], n_bytes: int, path: Path) -> np.ndarray:
     try:
         shape, _, dtype = read_header(file)
     except (SyntaxError, TokenError) as error:  # the header is a Python expression
-        raise ValueError(f"its header is damaged: {reason(error)}") from error
+        raise ValueError(f"its header is damaged: {short_reason(error)}") from error
     n_items = math.prod(shape)
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are never loaded; write plain numbers and strings")
@@ -50,7 +50,7 @@ def _is_text(strings: np.ndarray) -> bool:
     return int(codes.max()) <= sys.maxunicode
 
 
-def reason(error: Exception) -> str:
+def short_reason(error: Exception) -> str:
     """Return the message of an error in one line; zip and NumPy raise many kinds of errors for damaged files."""
     text = "".join(character for character in str(error).strip().partition("\n")[0] if character.isprintable())
     return text[:200].rstrip(".") or type(error).__name__

@@ -14,7 +14,7 @@ from scipy import sparse
 from fastspml.checks import quoted
 from fastspml.io.readers.bounds import TooLargeError, check_unpacked
 from fastspml.io.readers.lines import as_counts, distinct_names
-from fastspml.io.readers.npy import ADVICE, ITEM_BYTES, read_array, reason
+from fastspml.io.readers.npy import ADVICE, ITEM_BYTES, read_array, short_reason
 from fastspml.links import check_unweighted
 from fastspml.network import Network
 from fastspml.sparse.csr import check_csr, csr_from_parts
@@ -116,7 +116,7 @@ def _load(path: Path) -> Arrays:
             is_array = file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX
         problem = f"holds a single array; a .npz file with {', '.join(NEEDED)} is needed"
         if not is_array:
-            problem = f"is not a .npz file, or damaged ({reason(error)})"
+            problem = f"is not a .npz file, or damaged ({short_reason(error)})"
         raise ValueError(f"{path.name} {problem}.") from None
     with archive:
         members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
@@ -134,7 +134,7 @@ def _load(path: Path) -> Arrays:
             except TooLargeError:
                 raise
             except Exception as error:  # zip and NumPy raise errors of many kinds
-                raise ValueError(f"{path.name}: {name} cannot be read ({reason(error)}).") from None
+                raise ValueError(f"{path.name}: {name} cannot be read ({short_reason(error)}).") from None
     return arrays
 
 

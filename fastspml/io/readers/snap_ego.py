@@ -106,7 +106,9 @@ class Alters(NamedTuple):
 def _find_files(folder: Path, ego: str, with_edges: bool) -> dict[str, Path]:
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder.")
-    suffixes = ["circles", "feat", "egofeat", "featnames"] + ["edges"] * with_edges
+    suffixes = ["circles", "feat", "egofeat", "featnames"]
+    if with_edges:
+        suffixes.append("edges")
     files = {suffix: folder / f"{ego}.{suffix}" for suffix in suffixes}
     missing = [path.name for path in files.values() if not path.is_file()]
     if missing:

@@ -12,7 +12,7 @@ from fastspml.checks import is_whole
 from fastspml.io.readers.bounds import TooLargeError
 from fastspml.io.readers.edges import DELIMITERS, csv_records, read_links, stem, table_suffix
 from fastspml.io.readers.lines import Problems, Report, as_names, check_name, listed, numbered_lines, parse_json, shown
-from fastspml.io.readers.npy import read_array, reason
+from fastspml.io.readers.npy import read_array, short_reason
 from fastspml.network import Network
 from fastspml.tokens import Tokenizer, count_words
 
@@ -67,47 +67,26 @@ def read_text(
     """
     tokenizer = Tokenizer(stop_words, min_df, max_df)
     embeddings = None if vectors is None else _read_vectors(vectors)
-    columns = [id_column, text_column] if task_column is None else [id_column, text_column, task_column]
     problems = Problems(skip_bad)
-    only_task = stem(documents)
-    position: dict[str, int] = {}
-    tasks: list[str] = []  # of every document
-
-    def texts() -> Iterator[str]:
-        """Yield the texts of good documents, and record their ids and tasks."""
-        for number, values in document_rows(documents, columns, problems):
-            try:
-                check_name(values[0], "document")
-                if values[0] in position:
-                    raise ValueError(f"{shown(values[0])} appeared before; ids must be distinct")
-                for task in values[2:]:
-                    check_name(task, "task")
-            except ValueError as error:
-                problems.add(documents, number, str(error))
-                continue
-            position[values[0]] = len(position)
-            tasks.append(only_task if task_column is None else values[2])
-            yield values[1]
-        problems.check()
-        if not position:
-            raise ValueError(f"{Path(documents).name} holds no documents.")
-
-    counts, vocabulary = count_words(texts(), None, stop_words, min_df, max_df, report)
-    links = read_links(edges, position, f"the id of a document of {Path(documents).name}", problems, report)
+    columns = [id_column, text_column] if task_column is None else [id_column, text_column, task_column]
+    found = _Documents(Path(documents), columns, problems)
+    counts, vocabulary = count_words(found.texts(), None, stop_words, min_df, max_df, report)
+    links = read_links(edges, found.position, f"the id of a document of {found.path.name}", problems, report)
     problems.finish()
-    if embeddings is not None and len(embeddings) != len(position):
+    n_documents = len(found.tasks)
+    if embeddings is not None and len(embeddings) != n_documents:
         raise ValueError(
-            f"{Path(str(vectors)).name} has {len(embeddings)} rows, but {Path(documents).name} holds {len(position)} "
+            f"{Path(str(vectors)).name} has {len(embeddings)} rows, but {found.path.name} holds {n_documents} "
             "documents; each needs one."
         )
 
-    names = {task: q for q, task in enumerate(dict.fromkeys(tasks))}
-    task_of = np.array([names[task] for task in tasks])
+    names = {task: q for q, task in enumerate(dict.fromkeys(found.tasks))}
+    task_of = np.array([names[task] for task in found.tasks])
     n_between = int(np.count_nonzero(task_of[links[:, 0]] != task_of[links[:, 1]]))
     if n_between:
         warnings.warn(f"{n_between} of {len(links)} links are between tasks and were left out.", stacklevel=2)
-    ids = as_names(list(position), documents)
-    place = np.empty(len(ids), dtype=np.int64)  # of a document among those of its task
+    ids = as_names(list(found.position), documents)
+    place = np.empty(n_documents, dtype=np.int64)  # of a document among those of its task
     networks = []
     for name, q in names.items():
         own = np.flatnonzero(task_of == q)
@@ -117,6 +96,39 @@ def read_text(
         network = Network.from_edges(features, own_links, directed, name=name, nodes=ids[own], vocabulary=vocabulary)
         networks.append(network.replace(tokenizer=tokenizer))
     return networks
+
+
+class _Documents:
+    """The documents of a file: their texts are read once, and their ids and tasks are recorded in passing."""
+
+    def __init__(self, path: Path, columns: list[str], problems: Problems) -> None:
+        self.path = path
+        self.position: dict[str, int] = {}  # of each id
+        self.tasks: list[str] = []  # of each document
+        self._columns, self._problems = columns, problems
+
+    def texts(self) -> Iterator[str]:
+        """Yield the texts of good documents; raise if there is none, or if bad ones are not skipped."""
+        only_task = stem(self.path)
+        for number, (name, text, *task) in document_rows(self.path, self._columns, self._problems):
+            try:
+                self._check(name, task)
+            except ValueError as error:
+                self._problems.add(self.path, number, str(error))
+                continue
+            self.position[name] = len(self.position)
+            self.tasks.append(task[0] if task else only_task)
+            yield text
+        self._problems.check()
+        if not self.position:
+            raise ValueError(f"{self.path.name} holds no documents.")
+
+    def _check(self, name: str, task: list[str]) -> None:
+        check_name(name, "document")
+        if name in self.position:
+            raise ValueError(f"{shown(name)} appeared before; ids must be distinct")
+        for label in task:
+            check_name(label, "task")
 
 
 def _read_vectors(path: str | Path) -> np.ndarray:
@@ -130,7 +142,7 @@ def _read_vectors(path: str | Path) -> np.ndarray:
     except TooLargeError:
         raise
     except (ValueError, EOFError) as error:
-        raise ValueError(f"{path.name} cannot be read as a .npy file of numbers ({reason(error)}).") from error
+        raise ValueError(f"{path.name} cannot be read as a .npy file of numbers ({short_reason(error)}).") from error
     if vectors.ndim != 2:
         raise ValueError(f"{path.name} must hold one matrix with a row for each document.")
     return vectors
