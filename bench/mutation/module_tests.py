@@ -202,7 +202,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "report/summary.py": ("test_report_facts.py", "test_report.py"),
     "report/template.py": ("test_report.py",),
     "cluster/__init__.py": ("test_cluster.py", "test_distributed.py"),
-    "cluster/dealing.py": ("test_cluster.py", "test_distributed.py"),
+    "cluster/scheduling.py": ("test_cluster.py", "test_distributed.py"),
     "cluster/driver.py": ("test_cluster.py", "test_distributed.py"),
     "cluster/messages.py": ("test_cluster.py", "test_distributed.py"),
     "cluster/shared_memory.py": ("test_cluster.py", "test_distributed.py"),

@@ -50,7 +50,7 @@ def prepare(recipe: Recipe) -> Prepared:
     return laid_out
 
 
-class Seat:
+class WorkerActor:
     """What a worker keeps of a fit, as an actor of Dask: the networks, and the totals that the round started from.
 
     The driver calls an actor directly, without the scheduler of Dask, which would take longer than a short round.

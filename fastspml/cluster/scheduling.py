@@ -1,4 +1,4 @@
-"""Who runs which shards of a round: each worker is given the next ones when it is free, fewer towards the end."""
+"""Scheduling of the shards of a round: each worker is assigned the next ones when it is free, fewer towards the end."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ GONE = (RuntimeError, CancelledError)  # what Dask raises if it knows already th
 
 @dataclass(eq=False)
 class Call:
-    """A call of the seat of a member."""
+    """A call of the actor of a worker."""
 
-    member: Member
+    worker: WorkerHandle
     shards: Sequence[Shard]
     arguments: list[Any]
 
 
 @dataclass(eq=False)
-class Member:
-    """A worker that takes part in a fit."""
+class WorkerHandle:
+    """A worker that takes part in a fit, as the driver sees it."""
 
     address: str
     n_threads: int
-    future: Any  # of its seat
+    future: Any  # of its actor
     iteration_s: float | None  # of one of its threads, a mean of those measured
-    seat: Any = None  # Dask's proxy of it
+    actor: Any = None  # Dask's proxy of it
     calls: deque[Call] = field(default_factory=deque)  # without an answer; it runs the first of them
     since: float = 0.0  # when it began that one
     is_measured: bool = False  # in this round
 
-    def has_seat(self) -> bool:
-        """Return whether the worker has its seat; raise what went wrong when it was made."""
-        if self.seat is None and self.future.status in ("finished", "error"):
+    def is_ready(self) -> bool:
+        """Return whether the actor of the worker exists; raise what went wrong when it was created."""
+        if self.actor is None and self.future.status in ("finished", "error"):
             with suppress(TimeoutError, *GONE):
-                self.seat = self.future.result(timeout=HEARTBEAT_S)
-        return self.seat is not None
+                self.actor = self.future.result(timeout=HEARTBEAT_S)
+        return self.actor is not None
 
     def call(self, start: RoundStart, shards: Sequence[Shard], answers: SimpleQueue[Any]) -> None:
-        """Call `Seat.run` with these arguments; put the call and its result, or exception, into a queue."""
+        """Call `WorkerActor.run` with these arguments; put the call and its result, or exception, into a queue."""
         call = Call(self, shards, [start, shards])
         if not self.calls:
             self.since = time.monotonic()
         self.calls.append(call)
         try:
-            result = self.seat.run(call.arguments)
+            result = self.actor.run(call.arguments)
         except GONE:
             answers.put((call, ConnectionError("Dask has lost it")))
             return
@@ -90,26 +90,26 @@ class Member:
 
     def busy_s(self, per_thread: int) -> float:
         """Return the seconds for its calls and more shards for each of its threads, if a shard is one iteration."""
-        n_given = sum(len(call.shards) for call in self.calls)
-        return (self.iteration_s or 1.0) * (n_given / self.n_threads + per_thread)
+        n_assigned = sum(len(call.shards) for call in self.calls)
+        return (self.iteration_s or 1.0) * (n_assigned / self.n_threads + per_thread)
 
 
-class Dealer:
-    """Gives the shards of a round to workers, and collects what they found."""
+class RoundScheduler:
+    """Assigns the shards of a round to workers, and collects their results."""
 
-    def __init__(self, shards: Sequence[Shard], members: Sequence[Member], least: int, most: int) -> None:
-        self.left = deque(shards)  # in order, those that no worker has been given
-        self.members = list(members)
+    def __init__(self, shards: Sequence[Shard], workers: Sequence[WorkerHandle], least: int, most: int) -> None:
+        self.left = deque(shards)  # in order, those that are not assigned yet
+        self.workers = list(workers)
         self.least, self.most = least, most  # shards of a thread in a call
         self.answers: SimpleQueue[Any] = SimpleQueue()
         self.found: dict[int, ShardResult] = {}  # by the start of the shard
 
-    def give(self, start: RoundStart) -> bool:
-        """Give shards to the workers that should have more; return whether any worker has one."""
-        while (taken := take_group(self.left, self.members, self.least, self.most)) is not None:
-            group, member = taken
-            member.call(start, group, self.answers)
-        return any(member.calls for member in self.members)
+    def assign(self, start: RoundStart) -> bool:
+        """Assign shards to the workers that should have more; return whether any worker has one."""
+        while (taken := next_group(self.left, self.workers, self.least, self.most)) is not None:
+            group, worker = taken
+            worker.call(start, group, self.answers)
+        return any(worker.calls for worker in self.workers)
 
     def answer(self) -> tuple[Call, Any] | None:
         """Wait for the answer to a call, but not for long; answers of workers that were dropped are ignored."""
@@ -117,37 +117,37 @@ class Dealer:
             call, answer = self.answers.get(timeout=HEARTBEAT_S)
         except Empty:
             return None
-        return (call, answer) if call in call.member.calls else None
+        return (call, answer) if call in call.worker.calls else None
 
     def keep(self, call: Call, result: GroupResult) -> None:
-        """Keep what the shards of a call found."""
-        call.member.measured(result.iteration_s)
+        """Keep the results of the shards of a call."""
+        call.worker.measured(result.iteration_s)
         self.found.update((shard.start, part) for shard, part in zip(call.shards, result.shards, strict=True))
 
-    def drop(self, member: Member) -> None:
-        """Give the shards of a worker to others."""
-        self.members.remove(member)
-        left = [*self.left, *(shard for call in member.calls for shard in call.shards)]
+    def drop(self, worker: WorkerHandle) -> None:
+        """Assign the shards of a worker to others."""
+        self.workers.remove(worker)
+        left = [*self.left, *(shard for call in worker.calls for shard in call.shards)]
         self.left = deque(sorted(left, key=lambda shard: shard.start))
-        member.calls.clear()
+        worker.calls.clear()
 
 
-def take_group(
-    left: deque[Shard], members: Sequence[Member], least: int, most: int
-) -> tuple[list[Shard], Member] | None:
+def next_group(
+    left: deque[Shard], workers: Sequence[WorkerHandle], least: int, most: int
+) -> tuple[list[Shard], WorkerHandle] | None:
     """Take shards that are left, for the worker that should be the first to finish them.
 
-    Return None if no worker should be given more: it has CALLS_AHEAD, or the others should finish all that is left
+    Return None if no worker should be assigned more: it has CALLS_AHEAD, or the others should finish all that is left
     before it. Groups shrink with the number of shards left, from `most` to `least` for a thread, so that all workers
     end a round together.
     """
-    free = [member for member in members if len(member.calls) < CALLS_AHEAD]
+    free = [worker for worker in workers if len(worker.calls) < CALLS_AHEAD]
     if not left or not free:
         return None
-    per_thread = max(least, min(most, len(left) // (2 * sum(member.n_threads for member in members))))
-    member = min(free, key=lambda member: member.busy_s(per_thread))
-    n_shards = len(left) + sum(len(call.shards) for member in members for call in member.calls)
-    end_s = n_shards / sum(member.n_threads / (member.iteration_s or 1.0) for member in members)
-    if member.busy_s(per_thread) > end_s + per_thread * min(member.iteration_s or 1.0 for member in members):
+    per_thread = max(least, min(most, len(left) // (2 * sum(worker.n_threads for worker in workers))))
+    worker = min(free, key=lambda worker: worker.busy_s(per_thread))
+    n_shards = len(left) + sum(len(call.shards) for worker in workers for call in worker.calls)
+    end_s = n_shards / sum(worker.n_threads / (worker.iteration_s or 1.0) for worker in workers)
+    if worker.busy_s(per_thread) > end_s + per_thread * min(worker.iteration_s or 1.0 for worker in workers):
         return None
-    return [left.popleft() for _ in range(min(len(left), per_thread * member.n_threads))], member
+    return [left.popleft() for _ in range(min(len(left), per_thread * worker.n_threads))], worker
