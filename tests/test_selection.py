@@ -306,7 +306,7 @@ def test_leaving_a_selection_ends_the_running_fit_and_starts_no_other(tasks):
     assert len(fits) == 1
 
 
-def test_numbers_of_iterations_are_looked_at_by_default(tasks):
+def test_numbers_of_iterations_are_evaluated_by_default(tasks):
     selection = fs.select(fs.SPML.paper(n_iters=128, weighting="tfidf"), tasks, {"reg": [0.1]}, n_folds=2)
     assert sorted(trial.params["n_iters"] for trial in selection.trials_) == [2, 8, 32, 64, 128]
 
@@ -330,9 +330,9 @@ def test_the_default_grid_is_tried_by_halving(tasks, estimator, n_settings):
         if not {"length_weight", "neighbour_weight", "ensemble"} & set(t.params)
         and (t.params["metric"], t.params["score"]) != ("factored", "distance")
     ]  # without refinements
-    n_looks = [sum(trial.params["n_iters"] == n for trial in trials) for n in (1, 4, 16, 32, 64)]
+    n_evals = [sum(trial.params["n_iters"] == n for trial in trials) for n in (1, 4, 16, 32, 64)]
     expected = [sum(-(-size // rung) for size in sizes) for rung in (1, 4, 16, 64, 64)]
-    assert n_looks == expected
+    assert n_evals == expected
 
 
 @pytest.mark.parametrize("estimator", [fs.SPML.paper(), fs.MTSPML.paper()])
@@ -420,7 +420,7 @@ def test_halving_keeps_the_best_of_every_step(tasks):
     ],
 )
 def test_rungs_at_which_nothing_is_evaluated_are_left_out(n_iters, expected):
-    assert rungs_of([{"n_iters": looks} for looks in n_iters]) == expected
+    assert rungs_of([{"n_iters": eval_iters} for eval_iters in n_iters]) == expected
 
 
 def test_halving_stops_between_rungs(tasks):
@@ -833,7 +833,7 @@ def test_what_is_done_stays_usable_when_interrupted(tasks, how):
 
     selection = fs.select(fs.SPML.paper(weighting="tfidf"), tasks, GRID, n_folds=3, n_threads=1, progress=progress)
     assert not selection.is_complete_
-    assert len(selection.trials_) == 4  # two settings on three folds, twice looked at
+    assert len(selection.trials_) == 4  # two settings on three folds, each evaluated twice
     assert selection.best_score_ == max(trial.score for trial in selection.trials_) == seen[-1].best.score
     assert hasattr(selection.best_estimator_, "metric_")
     assert [record.n_done for record in seen] == list(range(1, 8))

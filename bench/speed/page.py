@@ -122,12 +122,12 @@ m = {part["written"]:,} triplets, and the time to write them out, {part.get("wri
     ]
     for reg, curves in part["curves"].items():
         rows = [
-            [name, len(curve), curve[-1]["s"], min(look["objective"] for look in curve), curve[-1]["auc"]]
+            [name, len(curve), curve[-1]["s"], min(point["objective"] for point in curve), curve[-1]["auc"]]
             for name, curve in curves.items()
             if curve
         ]
         lines.append(f"reg = {reg}, where each ended:")
-        lines.append(markdown(["", "looks", "seconds", "best objective", "AUC at the end"], rows, number))
+        lines.append(markdown(["", "evaluations", "seconds", "best objective", "AUC at the end"], rows, number))
         reached = part["reached"][reg]
         if reached:
             names = [name for name in reached[0] if name not in ("tolerance", "objective")]
