@@ -843,7 +843,7 @@ def test_triplets_are_drawn_by_number_where_less_than_one_pair_in_16_is_one(n_ot
     """A pair is a link, 1 here, and a node of the largest network."""
     tasks = layout.stack(one_triplet(n_others), pooled=True).tasks
     assert tasks.draws_by_number.tolist() == [by_number]
-    assert tasks.group_sizes.tolist() == [n_others]
+    assert tasks.n_candidates.tolist() == [n_others]
     assert tasks.triplet_starts.tolist() == ([0, 1, *[1] * (n_others + 2)] if by_number else [])
 
 
@@ -861,8 +861,8 @@ def test_networks_are_stacked_in_groups_and_share_rows(network):
     apart, together = layout.stack(networks, pooled=False), layout.stack(networks, pooled=True)
     assert apart.tasks.group_starts.tolist() == [0, 1, 2, 3]
     assert together.tasks.group_starts.tolist() == [0, 3]
-    assert apart.tasks.group_sizes.tolist() == [14, 20, 14]
-    assert together.tasks.group_sizes.tolist() == [20]
+    assert apart.tasks.n_candidates.tolist() == [14, 20, 14]
+    assert together.tasks.n_candidates.tolist() == [20]
     for stacked in (apart, together):
         assert stacked.tasks.node_starts.tolist() == [0, 14, 34, 48]
         assert stacked.tasks.row_starts.tolist() == [0, 14, 0]

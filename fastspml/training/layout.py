@@ -33,13 +33,13 @@ def stack(
     that mapped networks need are stored in files again.
     """
     group_starts = np.array([0, len(networks)] if pooled else range(len(networks) + 1), dtype=np.uint64)
-    group_sizes, draws_by_number = [], []
+    n_candidates, draws_by_number = [], []
     for first, last in pairwise(group_starts.tolist()):
         group = networks[first:last]
         n_triplets, largest = sum(network.n_triplets for network in group), max(network.n_nodes for network in group)
         check_triplets(group, n_triplets)
         n_pairs = sum(network.n_links for network in group) * largest
-        group_sizes.append(largest)
+        n_candidates.append(largest)
         draws_by_number.append(n_triplets < EXACT_BELOW_ACCEPTANCE * n_pairs)
 
     distinct = {id(network.features): network.features for network in networks}
@@ -67,7 +67,7 @@ def stack(
         unsigned(link_starts),
         row_starts=unsigned(np.array([first_rows[id(network.features)] for network in networks])),
         group_starts=freeze(group_starts),
-        group_sizes=unsigned(np.array(group_sizes)),
+        n_candidates=unsigned(np.array(n_candidates)),
         triplet_starts=unsigned(triplet_starts),
         draws_by_number=freeze(np.array(draws_by_number)),
     )

@@ -115,7 +115,7 @@ class Problem:
     @property
     def n_groups(self) -> int:
         """The groups of tasks that triplets are drawn from: one for Algorithm 1, one per task for Algorithm 2."""
-        return len(self.stacked.tasks.group_sizes)
+        return len(self.stacked.tasks.n_candidates)
 
     @property
     def n_triplets(self) -> int:
