@@ -16,8 +16,8 @@ from fastspml.network import Network
 from fastspml.sparse.csr import as_kernel_csr, freeze, freeze_csr, index_dtype, unsigned
 from fastspml.sparse.mapped import PIECE, in_file, is_mapped, row_ranges
 
-# Below this chance that a drawn pair is a triplet, triplets are numbered and drawn by number instead.
-EXACT_BELOW_ACCEPTANCE = 1 / 16
+# At or above this chance that a drawn pair is a triplet, triplets are drawn by rejection sampling; below, by number.
+MIN_ACCEPTANCE = 1 / 16
 NO_ROWS = Rows(np.zeros(1, dtype=np.uint64), np.empty(0, dtype=record_dtype(np.uint32, np.float32)))
 MOST_COPIED_BYTES = 2**28  # of features: a copy saves a sixth of the time, but takes as much memory again
 FILTER_BITS_PER_LINK = 16  # of the Bloom filter: one pair in 17 without a link is a false positive
@@ -40,7 +40,7 @@ def stack(
         check_triplets(group, n_triplets)
         n_pairs = sum(network.n_links for network in group) * largest
         n_candidates.append(largest)
-        draws_by_number.append(n_triplets < EXACT_BELOW_ACCEPTANCE * n_pairs)
+        draws_by_number.append(n_triplets < MIN_ACCEPTANCE * n_pairs)
 
     distinct = {id(network.features): network.features for network in networks}
     first_rows, row = {}, 0
