@@ -37,7 +37,7 @@ def drawn(networks, pooled, n_iters, seed=3):
 
 def as_matrix(column, model):
     """Return one column of totals as a matrix over all features."""
-    columns = model.state_.columns
+    columns = model.state_.kept_features
     if columns is None:
         return np.diag(column)
     matrix = np.zeros((model.n_features_, model.n_features_))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import threading
 from dataclasses import replace
 from queue import Empty, SimpleQueue
@@ -379,7 +380,7 @@ def test_projected_totals_are_those_of_projected_metrics(networks, form, average
         expected = metric.project()
         unprojected, wanted = as_entries(metric), as_entries(expected)
         assert not np.array_equal(unprojected, wanted)
-        P = prior * (np.ones(9) if form == "diagonal" else packed.pack(np.eye(len(state.columns))))
+        P = prior * (np.ones(9) if form == "diagonal" else packed.pack(np.eye(len(state.kept_features))))
         assert got.totals[:, column] == pytest.approx(10 * reg * (wanted - P), abs=1e-9)
         if average:
             change = got.totals[:, column] - before[0][:, column]
@@ -939,6 +940,20 @@ def test_small_networks_are_copied(network):
 
 
 # ---- packed triangles ------------------------------------------------------------------------------------------------
+
+
+def test_models_pickled_before_know_their_kept_features():
+    """Their states called the features that have a row `columns`. Protocol 2 stores the length before each name."""
+    network = make_network()
+    model = fs.SPML.paper(metric="full", n_iters=20).fit(network, progress=lambda record: True)
+    now, before = (len(name).to_bytes(4, "little") + name for name in (b"kept_features", b"columns"))
+    pickled = pickle.dumps(model, protocol=2)
+    assert pickled.count(now) == 1
+    got = pickle.loads(pickled.replace(now, before))
+    assert vars(got.state_).keys() == vars(model.state_).keys()
+    assert got.state_.kept_features.tolist() == model.state_.kept_features.tolist()
+    got, expected = got.resume(network), model.resume(network)
+    assert got.metric_.matrix.tobytes() == expected.metric_.matrix.tobytes()
 
 
 def test_a_triangle_is_packed_row_by_row():

@@ -39,12 +39,12 @@ def read_or_map(path: str) -> list[Network]:
 
 def prepare(recipe: Recipe) -> Prepared:
     """Return the networks of a fit: in shared memory on the driver's machine, otherwise read or received."""
-    columns, problem = recipe.state.columns, recipe.problem
+    kept_features, problem = recipe.state.kept_features, recipe.problem
     stacked = None if recipe.shared is None else shared_stack(recipe.shared)
     if stacked is not None:
-        return Prepared([], None, columns, stacked)
+        return Prepared([], None, kept_features, stacked)
     networks = recipe.networks if recipe.networks is not None else read_or_map(str(recipe.path))
-    laid_out = lay_out(networks, recipe.weighting, not problem.settings.has_tasks, problem.form, columns)
+    laid_out = lay_out(networks, recipe.weighting, not problem.settings.has_tasks, problem.form, kept_features)
     if recipe.path is not None and networks_checksum(recipe.path, laid_out) != recipe.checksum:
         raise ValueError(f"{recipe.path} holds other networks on a worker than on the driver; share one file.")
     return laid_out

@@ -90,10 +90,10 @@ def _state_of_new_task(model: MTSPML, is_frozen: bool) -> State:
     if is_frozen:
         common = model.common_metric_
         totals[:, 0] = pack(common.block) if isinstance(common, FullMetric) else common.weights
-        state = new_state(totals, 1, False, before.columns)
+        state = new_state(totals, 1, False, before.kept_features)
     else:
         totals[:, 0] = before.totals[:, 0]
-        state = new_state(totals, 1, False, before.columns, ahead=np.array([0, -before.iteration]))
+        state = new_state(totals, 1, False, before.kept_features, ahead=np.array([0, -before.iteration]))
         sums = make_sums(before.iteration, totals, state.sums.moments, before.harmonic)
         state = replace(state, sums=sums, first=before.iteration)
     whole = before.whole
@@ -118,4 +118,4 @@ def _with_new_task(before: State, added: State, is_frozen: bool) -> State:
     work = {name: before.work[name] + added.work[name] for name in before.work}
     factor_totals, squares = added.whole[2:N_SUMMED]
     sums = make_sums(iteration, totals, np.zeros((0, n_tasks + 2)), harmonic, work, factor_totals, squares)
-    return State(sums, violations, before.columns, clocks - iteration)
+    return State(sums, violations, before.kept_features, clocks - iteration)

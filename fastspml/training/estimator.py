@@ -303,13 +303,13 @@ class Estimator(Parameters, ABC):
         )
 
     def _new_state(self, prepared: Prepared) -> State:
-        algorithm, columns = self.algorithm(len(prepared.networks)), prepared.columns
-        if columns is not None:
-            self.check_memory(len(columns), algorithm)
-        totals = np.zeros((n_entries(self.n_features_, columns), algorithm.n_metrics))
+        algorithm, kept_features = self.algorithm(len(prepared.networks)), prepared.kept_features
+        if kept_features is not None:
+            self.check_memory(len(kept_features), algorithm)
+        totals = np.zeros((n_entries(self.n_features_, kept_features), algorithm.n_metrics))
         dtype = prepared.stacked.rows.values.dtype
         return new_state(
-            totals, algorithm.n_groups, bool(self.average), columns, None, self.factor_width, dtype, self.ensemble
+            totals, algorithm.n_groups, bool(self.average), kept_features, None, self.factor_width, dtype, self.ensemble
         )
 
     @property
@@ -360,9 +360,9 @@ class Estimator(Parameters, ABC):
         if self.form == "factored" and column == 0:
             factors = factors_of_sums(kernel_settings(self, algorithm), self.state_.whole)
             return FactoredMetric(entries, factors, **context)
-        if self.state_.columns is None:
+        if self.state_.kept_features is None:
             return DiagonalMetric(entries, **context)
-        return FullMetric(entries, self.state_.columns, self.n_features_, algorithm.priors[column], **context)
+        return FullMetric(entries, self.state_.kept_features, self.n_features_, algorithm.priors[column], **context)
 
     def regulariser(self) -> float:
         """Return the part of the objective that does not depend on networks; factors are not regularised."""

@@ -24,13 +24,13 @@ FILTER_BITS_PER_LINK = 16  # of the Bloom filter: one pair in 17 without a link 
 
 
 def stack(
-    networks: Sequence[Network], pooled: bool, columns: np.ndarray | None = None, with_rows: bool = True
+    networks: Sequence[Network], pooled: bool, kept_features: np.ndarray | None = None, with_rows: bool = True
 ) -> Stack:
     """Lay networks out for the kernels, as one group or as a group each.
 
-    `columns` keeps only those features, in that order. Without rows, triplets can be drawn, but not evaluated. Features
-    that tasks share are laid out once. Those of a single network that is large or mapped are not copied, and copies
-    that mapped networks need are stored in files again.
+    Only `kept_features` are laid out, in that order, if they are given. Without rows, triplets can be drawn, but not
+    evaluated. Features that tasks share are laid out once. Those of a single network that is large or mapped are not
+    copied, and copies that mapped networks need are stored in files again.
     """
     group_starts = np.array([0, len(networks)] if pooled else range(len(networks) + 1), dtype=np.uint64)
     n_candidates, draws_by_number = [], []
@@ -46,7 +46,7 @@ def stack(
     first_rows, row = {}, 0
     for key, features in distinct.items():
         first_rows[key], row = row, row + features.shape[0]
-    rows = _rows(list(distinct.values()), columns) if with_rows else NO_ROWS
+    rows = _rows(list(distinct.values()), kept_features) if with_rows else NO_ROWS
     indptr, targets, _ = _stack_csr([network.adjacency for network in networks])
 
     node_starts = np.cumsum([0] + [network.n_nodes for network in networks])
@@ -86,16 +86,16 @@ def check_triplets(networks: Sequence[Network], n_triplets: int) -> None:
     )
 
 
-def _rows(matrices: Sequence[sparse.csr_array], columns: np.ndarray | None) -> Rows:
+def _rows(matrices: Sequence[sparse.csr_array], kept_features: np.ndarray | None) -> Rows:
     """Stack the rows of matrices, in the layout of `kernels.rows`."""
     are_mapped = any(is_mapped(matrix) for matrix in matrices)
-    if columns is not None:
+    if kept_features is not None:
         if are_mapped:
             raise ValueError(
                 "a full metric needs the features in memory, ordered by frequency; read the networks without "
                 "mapped=True, or use metric='diagonal'."
             )
-        matrices = [freeze_csr(matrix[:, columns]) for matrix in matrices]
+        matrices = [freeze_csr(matrix[:, kept_features]) for matrix in matrices]
     indptr, features, values = _stack_csr(matrices)
     if are_mapped or features.itemsize != values.itemsize or features.nbytes + values.nbytes > MOST_COPIED_BYTES:
         return Rows(indptr, SplitRows(features, values))

@@ -19,7 +19,7 @@ def learned_part(
 
     It is the last iterate or, with `average`, the mean of all iterates, P + (V H_T - U) / (reg T).
     """
-    reg, prior, is_full = algorithm.regs[column], algorithm.priors[column], state.columns is not None
+    reg, prior, is_full = algorithm.regs[column], algorithm.priors[column], state.kept_features is not None
     total = state.totals[:, column]
     part = metric_of_totals(total, reg, state.clock(column), prior, is_full)
     if average and math.isfinite(reg):
