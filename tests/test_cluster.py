@@ -733,7 +733,7 @@ def test_a_worker_has_four_times_as_long_as_its_shards_should_take(
         iteration_s=usual_s,
         _drop=lambda scheduler, handle, problem: dropped.append(problem),
     )
-    driver.Driver._drop_lost(part, SimpleNamespace(handles=handles), SimpleNamespace(size=100))
+    driver.Driver._drop_lost(part, SimpleNamespace(workers=handles), SimpleNamespace(size=100))
     assert dropped == expected
 
 
