@@ -358,7 +358,7 @@ def test_another_version_on_a_worker_is_noticed(client, tasks, every_round, monk
 
 
 def test_a_cluster_that_cannot_pay_is_said_so_and_costs_little(client, tasks, monkeypatch):
-    with pytest.raises(ValueError, match="a fit with shards=1 cannot be run on a cluster; set shards to 16"):
+    with pytest.raises(ValueError, match="a fit with shards=1 cannot be run on a cluster; use 16 shards for every"):
         distributed.fit(fs.SPML.paper(n_iters=50), tasks, client)
     model = fs.SPML.paper(n_iters=40, shards=3)
     expected = bits(model.fit(tasks))
