@@ -16,7 +16,7 @@ import fastspml as fs
 from fastspml.kernels.arguments import BAD_ITERATION, N_COUNTERS
 from fastspml.kernels.rows import SplitRows
 from fastspml.sparse import mapped
-from fastspml.training import chunks, estimator, layout, packed, shards, stages
+from fastspml.training import chunks, estimator, layout, loop, packed, shards
 from fastspml.training import state as states
 from fastspml.training.problem import check_finite, kernel_settings, project
 from tests.conftest import make_network
@@ -506,13 +506,13 @@ def test_a_state_in_the_middle_of_a_shard_has_all_iterations(n_iters, has_local)
     assert np.array_equal(state.totals, state.whole.totals)
 
 
-# ---- stages ----------------------------------------------------------------------------------------------------------
+# ---- the loop --------------------------------------------------------------------------------------------------------
 
 
 def test_progress_has_the_time_and_the_share_of_violated_triplets(network, monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK_TRIPLETS", 100)
     clock = iter([5.0, 7.5, 8.0, 12.0])
-    monkeypatch.setattr(stages, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     records = []
     model = fs.SPML.paper(n_iters=25).fit(network, progress=records.append)
     assert [record.elapsed_s for record in records] == [2.5, 3.0, 7.0]
@@ -530,7 +530,7 @@ def test_before_any_iteration_no_triplet_is_violated(network, n_iters):
         def run_shards(state, round, shards):
             yield None
 
-        return stages.nullcontext(run_shards)
+        return loop.nullcontext(run_shards)
 
     records = []
     model.resume(network, lambda record: records.append(record) or True, runner)
@@ -545,7 +545,7 @@ def test_a_runner_is_given_the_last_iteration_and_the_threads(network, monkeypat
 
     def runner(problem, state, until, n_threads):
         asked.append((problem.n_shards, state.iteration, until, n_threads))
-        return stages.nullcontext(shards.threads(problem, 1))
+        return loop.nullcontext(shards.threads(problem, 1))
 
     got = fs.SPML.paper(shards=2, n_iters=50, n_threads=2).fit(network, None, runner)
     assert asked == [(2, 0, 50, 2)]

@@ -134,7 +134,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_dense_blocks.py",
     ),
     "training/layout.py": ("test_training.py", "test_mapped.py", "test_learners.py", "test_bits.py", "test_shards.py"),
-    "training/stages.py": ("test_training.py", "test_learners.py", "test_bits.py"),
+    "training/loop.py": ("test_training.py", "test_learners.py", "test_bits.py"),
     "training/mtspml.py": ("test_training.py", "test_learners.py", "test_bits.py"),
     "training/packed.py": ("test_training.py", "test_shards.py"),
     "training/problem.py": ("test_training.py", "test_learners.py", "test_bits.py", "test_continuing.py"),

@@ -12,10 +12,10 @@ from fastspml.kernels.arguments import N_SUMMED
 from fastspml.metric import FullMetric
 from fastspml.network import Network
 from fastspml.training.continuing import grown_networks, take_in
+from fastspml.training.loop import train
 from fastspml.training.packed import pack
 from fastspml.training.problem import Prepared, Problem
 from fastspml.training.progress_bar import shown
-from fastspml.training.stages import train
 from fastspml.training.state import ProgressCall, State, make_sums, new_state
 
 if TYPE_CHECKING:

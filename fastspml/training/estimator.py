@@ -33,6 +33,7 @@ from fastspml.ranking.scores import link_scores
 from fastspml.tokens import Tokenizer
 from fastspml.training.calibrating import calibrate
 from fastspml.training.continuing import check_continues, common_tokenizer, grown_networks, same_networks, take_in
+from fastspml.training.loop import train
 from fastspml.training.objective import objective, regulariser
 from fastspml.training.problem import (
     Algorithm,
@@ -46,7 +47,6 @@ from fastspml.training.problem import (
 from fastspml.training.progress_bar import logged_compilation, shown
 from fastspml.training.shards import Runner
 from fastspml.training.solution import learned_part
-from fastspml.training.stages import train
 from fastspml.training.state import ProgressCall, State, n_entries, new_state
 from fastspml.weighting import Weighting, as_weighting, suitable_weightings
 
