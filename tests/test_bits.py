@@ -147,7 +147,7 @@ def test_a_model_during_a_fit_is_what_a_shorter_fit_learns(tasks, form, n_shards
     eval_iters = [1, 3, 34, 36, 40, 41, 77]  # with 2 shards: warm-up to 32, rounds from 32 to 40 to 50
     for model in models(form, n_shards, projection=projection, average=True):
         prepared = model.prepare(tasks)
-        for n_iters, seen in zip(eval_iters, model.stages(prepared, eval_iters), strict=True):
+        for n_iters, seen in zip(eval_iters, model.fit_until(prepared, eval_iters), strict=True):
             shorter = again(model, n_iters=n_iters).fit(tasks)
             assert bits(seen) == bits(shorter)
             assert np.array_equal(seen.metric_for(0).diagonal_entries, shorter.metric_for(0).diagonal_entries)

@@ -57,7 +57,7 @@ def assert_follows_the_twin(model, networks, regs, priors, n_iters, pooled):
         params["seed"], params["rank"] // params["ensemble"], params["step"], params["ensemble"],
     )  # fmt: skip
     rank = params["rank"] // params["ensemble"]
-    for t, seen in enumerate(model.stages(model.prepare(networks), range(1, n_iters + 1)), start=1):
+    for t, seen in enumerate(model.fit_until(model.prepare(networks), range(1, n_iters + 1)), start=1):
         for c in range(len(regs)):
             assert_close(as_matrix(seen.state_.totals[:, c], seen), expected[t - 1][c])
         if params["metric"] == "factored":

@@ -120,7 +120,7 @@ def test_parameters_are_checked_wherever_training_begins_or_continues(network, p
     model.set_params(**params)
     for begin in (
         lambda: model.prepare(network),
-        lambda: model.stages(prepared, [1]),
+        lambda: model.fit_until(prepared, [1]),
         lambda: model.resume(network),
         lambda: model.partial_fit(network, 1),
     ):

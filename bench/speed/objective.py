@@ -80,7 +80,7 @@ def doubling(first: int) -> Iterator[int]:
 def by_fastspml(train: fs.Network, reg: float, n_evals: int = 30, **params: Any) -> Iterator[np.ndarray]:
     """Yield the weights of fastspml after more and more iterations."""
     model = fs.SPML.paper(reg=reg, margin=MARGIN, projection="never", seed=TRAINING_SEED, **params)
-    for _ in model.stages(model.prepare(train), list(islice(doubling(500), n_evals))):
+    for _ in model.fit_until(model.prepare(train), list(islice(doubling(500), n_evals))):
         yield model.metric_.weights
 
 

@@ -21,7 +21,7 @@ Made by `python -m bench.speed`. {machine["cores"]} cores of {machine["processor
 {machine["python"]}; {versions}; {machine["date"]}. Measured at commit {_commits(results)}.
 {f"**A quick run: {', '.join(quick)}.**" if quick else ""}
 Times are medians of repeats that took turns, after one that is not counted; only ratios within one run can be compared.
-Networks are laid out beforehand (`prepare`); what is timed is setting up memory and iterating (`stages`), drawing
+Networks are laid out beforehand (`prepare`); what is timed is setting up memory and iterating (`fit_until`), drawing
 included. One thread unless it says otherwise. A planted network is called by nodes x words x words a node; the chance
 of its word f falls like f^(-2/3)."""
     ]

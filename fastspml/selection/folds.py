@@ -130,7 +130,7 @@ def fit_fold(
         estimator, setting | {"n_iters": eval_iters[-1], "n_threads": 1, "neighbour_weight": weights[0]}
     )
     done = []
-    for model in learner.stages(fold.prepared(learner), eval_iters, progress=lambda record: is_stopped.is_set()):
+    for model in learner.fit_until(fold.prepared(learner), eval_iters, progress=lambda record: is_stopped.is_set()):
         if is_stopped.is_set():
             break
         for weight in weights:

@@ -172,17 +172,17 @@ class Estimator(Parameters, ABC):
         -------
         self
         """
-        return self._finished(self.stages(self.prepare(networks), [self.n_iters], progress, runner))
+        return self._finished(self.fit_until(self.prepare(networks), [self.n_iters], progress, runner))
 
     def prepare(self, networks: Networks) -> Prepared:
-        """Weight networks and lay them out as flat arrays, for any number of fits by `stages`."""
+        """Weight networks and lay them out as flat arrays, for any number of fits by `fit_until`."""
         self.check_params()
         networks = as_networks(networks)
         kind = suitable_weightings(networks)[0] if self.weighting == "auto" else self.weighting
         weighting = None if kind is None else as_weighting(kind).fit(networks)
         return lay_out(networks, weighting, not self.algorithm(len(networks)).has_tasks, self.form)
 
-    def stages(
+    def fit_until(
         self,
         prepared: Prepared,
         iterations: Sequence[int],
@@ -191,7 +191,7 @@ class Estimator(Parameters, ABC):
     ) -> Iterator[Self]:
         """Fit, and yield self after each number of iterations, ascending.
 
-        Each time the learned attributes are those of a fit of that many iterations, bit for bit. All stages together
+        Each time the learned attributes are those of a fit of that many iterations, bit for bit. All of them together
         cost one fit.
         """
         self.check_params()
@@ -266,7 +266,7 @@ class Estimator(Parameters, ABC):
         """
         n_iters = self.n_more_iters(n_iters)
         if not hasattr(self, "state_"):
-            return self._finished(self.stages(self.prepare(networks), [n_iters], progress))
+            return self._finished(self.fit_until(self.prepare(networks), [n_iters], progress))
         prepared = grown_networks(self, as_networks(networks))
         names = [network.name for network in prepared.networks]
         if self.algorithm(len(self.task_names_)).has_tasks and names != self.task_names_:
@@ -279,9 +279,9 @@ class Estimator(Parameters, ABC):
         self.task_names_ = names
         return self._finished(self.run(prepared, [self.state_.iteration + n_iters], progress))
 
-    def _finished(self, stages: Iterator[Self]) -> Self:
-        """Run stages to their end, and return self."""
-        for _ in stages:
+    def _finished(self, fits: Iterator[Self]) -> Self:
+        """Run fits to their end, and return self."""
+        for _ in fits:
             pass
         return self
 
