@@ -51,7 +51,7 @@ def assert_same_metric(got, expected):
 
 
 def all_metrics(model):
-    return [*model.parts(), *(getattr(model, "combined_metrics_", None) or [])]
+    return [*model.regularised_metrics(), *(getattr(model, "combined_metrics_", None) or [])]
 
 
 def assert_same_model(got, expected):

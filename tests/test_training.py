@@ -376,7 +376,7 @@ def test_projected_totals_are_those_of_projected_metrics(networks, form, average
     got = project(replace(problem, projection_interval=5), state)
     harmonic = sum(1 / t for t in range(1, 10))
     for column, (reg, prior) in enumerate([(0.04, 1.0), (0.05, 0.0)]):
-        metric = model.parts()[column]
+        metric = model.regularised_metrics()[column]
         expected = metric.project()
         unprojected, wanted = as_entries(metric), as_entries(expected)
         assert not np.array_equal(unprojected, wanted)

@@ -144,7 +144,7 @@ class Estimator(Parameters, ABC):
         """Set the learned attributes from the state."""
 
     @abstractmethod
-    def parts(self) -> list[Metric]:
+    def regularised_metrics(self) -> list[Metric]:
         """Return the learned metrics that are regularised, in the order of `Algorithm.regs`."""
 
     @abstractmethod

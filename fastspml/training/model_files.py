@@ -280,7 +280,7 @@ def _check_metrics(model: Any) -> None:
     """Refuse metrics that are not those of the state."""
     n_metrics = model.algorithm(len(model.task_names_)).n_metrics
     has_metrics = getattr(model, "n_iters_", None) == model.state_.iteration
-    metrics = [*model.parts(), *(getattr(model, "combined_metrics_", None) or [])] if has_metrics else []
+    metrics = [*model.regularised_metrics(), *(getattr(model, "combined_metrics_", None) or [])] if has_metrics else []
     _check_consistent(
         len(metrics) in (n_metrics, n_metrics + len(model.task_names_))
         and all(metric.n_features == model.n_features_ for metric in metrics)

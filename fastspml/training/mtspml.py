@@ -172,7 +172,7 @@ class MTSPML(MTSPMLParameters):
         add_task(self, network, n_iters, common, task_reg, progress)
         return self
 
-    def parts(self) -> list[Metric]:
+    def regularised_metrics(self) -> list[Metric]:
         """Return the metrics that are regularised: the common one, and those of the tasks."""
         return [self.common_metric_, *self.task_metrics_]
 

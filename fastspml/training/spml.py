@@ -145,7 +145,7 @@ class SPML(SPMLParameters):
         self.violations_: np.ndarray = self.state_.violations[:, 0]
         self.n_iters_ = self.state_.iteration
 
-    def parts(self) -> list[Metric]:
+    def regularised_metrics(self) -> list[Metric]:
         """Return the metric that is regularised."""
         return [self.metric_]
 
