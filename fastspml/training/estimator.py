@@ -46,7 +46,7 @@ from fastspml.training.problem import (
 )
 from fastspml.training.progress_bar import logged_compilation, shown
 from fastspml.training.shards import Runner
-from fastspml.training.solution import learned_part
+from fastspml.training.solution import learned_entries
 from fastspml.training.state import ProgressCall, State, n_entries, new_state
 from fastspml.weighting import Weighting, as_weighting, suitable_weightings
 
@@ -346,7 +346,7 @@ class Estimator(Parameters, ABC):
     def learned_metric(self, column: int, is_projected: bool) -> Metric:
         """Return one of the learned metrics, by its column of the totals; the first one has the factors."""
         algorithm = self.algorithm(len(self.state_.ahead) - 1)
-        entries = learned_part(
+        entries = learned_entries(
             self.state_, algorithm, column, average=self.average, is_projected=is_projected,
             projection_interval=self.projection_interval,
         )  # fmt: skip
