@@ -156,9 +156,9 @@ class Driver:
                 self._drop_lost(scheduler, round)
                 checked = time.monotonic()
             if unmerged[0].start in scheduler.found:
-                part = scheduler.found.pop(unmerged.popleft().start)
-                sums = part.change.applied(round.base, part.counters, part.harmonic)
-                yield replace(state, sums=sums, counts=part.counts, round=None)
+                result = scheduler.found.pop(unmerged.popleft().start)
+                sums = result.change.applied(round.base, result.counters, result.harmonic)
+                yield replace(state, sums=sums, counts=result.counts, round=None)
             elif not scheduler.assign(changes):  # all workers are gone
                 here = list(takewhile(lambda shard: shard.start not in scheduler.found, unmerged))
                 yield from self.run_here(state, round, here)

@@ -122,7 +122,7 @@ class RoundScheduler:
     def keep(self, call: Call, result: GroupResult) -> None:
         """Keep the results of the shards of a call."""
         call.worker.measured(result.iteration_s)
-        self.found.update((shard.start, part) for shard, part in zip(call.shards, result.shards, strict=True))
+        self.found.update((shard.start, found) for shard, found in zip(call.shards, result.shards, strict=True))
 
     def drop(self, worker: WorkerHandle) -> None:
         """Assign the shards of a worker to others."""

@@ -72,7 +72,7 @@ class WorkerActor:
         if round is None:
             return None
         began, state = time.perf_counter(), replace(self.state, sums=round.base)
-        found = [self._result(round, part) for part in self.run_shards(state, round, shards) if part is not None]
+        found = [self._result(round, done) for done in self.run_shards(state, round, shards) if done is not None]
         elapsed_s, n_used = time.perf_counter() - began, min(self.n_threads, len(shards))
         return GroupResult(found, elapsed_s * n_used / sum(len(result.counts) for result in found))
 
@@ -89,7 +89,7 @@ class WorkerActor:
             return None
         return replace(start.round, base=start.change.applied(before, *start.round.base[N_SUMMED:]))
 
-    def _result(self, round: Round, part: State) -> ShardResult:
-        counts = part.counts.astype(np.min_scalar_type(int(self.problem.settings.batch_size)))
-        counters, harmonic = (array.copy() for array in part.sums[N_SUMMED:])
-        return ShardResult(Change.between(round.base, part.sums), counters, harmonic, counts)
+    def _result(self, round: Round, shard_state: State) -> ShardResult:
+        counts = shard_state.counts.astype(np.min_scalar_type(int(self.problem.settings.batch_size)))
+        counters, harmonic = (array.copy() for array in shard_state.sums[N_SUMMED:])
+        return ShardResult(Change.between(round.base, shard_state.sums), counters, harmonic, counts)
