@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastspml.checks import check_number, quoted
+from fastspml.checks import check_positive, quoted
 from fastspml.kernels.arguments import N_SUMMED
 from fastspml.metric import FullMetric
 from fastspml.network import Network
@@ -70,7 +70,7 @@ def _new_reg(model: MTSPML, task_reg: float | None) -> float:
         if np.ndim(model.task_reg):
             raise ValueError("task_reg of this model is one per task; give task_reg for the new one.")
         task_reg = model.task_reg  # type: ignore[assignment]
-    check_number("task_reg", task_reg, allow_infinity=True)
+    check_positive("task_reg", task_reg, allow_infinity=True)
     return task_reg  # type: ignore[return-value]
 
 

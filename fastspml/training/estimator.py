@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fastspml.checks import check_number, check_positive_integer, check_seed, is_whole, quoted
+from fastspml.checks import check_positive, check_positive_integer, check_seed, is_whole, quoted
 from fastspml.machine import available_memory, available_threads
 from fastspml.metric import (
     LINK_WEIGHTS,
@@ -457,8 +457,8 @@ class Estimator(Parameters, ABC):
         if self.form not in FORMS:
             raise ValueError(f"metric must be 'diagonal', 'full' or 'factored', got {quoted(self.form)}.")
         check_score(self.score)
-        check_number("margin", self.margin)
-        check_number("step", self.step)
+        check_positive("margin", self.margin)
+        check_positive("step", self.step)
         check_length_weight(self.score, self.length_weight)
         check_link_weights(*(getattr(self, name) for name in LINK_WEIGHTS))
         for name in ("n_iters", "batch_size", "shards", "n_threads", "rank", "ensemble"):
