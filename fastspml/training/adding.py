@@ -11,7 +11,7 @@ from fastspml.checks import check_positive, quoted
 from fastspml.kernels.arguments import N_SUMMED
 from fastspml.metric import FullMetric
 from fastspml.network import Network
-from fastspml.training.continuing import grown_networks, take_in
+from fastspml.training.continuing import extend_model, grown_networks
 from fastspml.training.loop import train
 from fastspml.training.packed import pack
 from fastspml.training.problem import Prepared, Problem
@@ -51,7 +51,7 @@ def add_task(
     task_reg = _new_reg(model, task_reg)
     with shown(progress, f"task {network.name}") as call:
         prepared = grown_networks(model, [network])
-        take_in(model, prepared)
+        extend_model(model, prepared)
         is_frozen, before = common == "frozen", model.state_
         state = _state_of_new_task(model, is_frozen)
         problem = _problem_of_new_task(model, prepared, task_reg, is_frozen)

@@ -67,7 +67,7 @@ def grown_networks(model: Estimator, networks: list[Network]) -> Prepared:
     return prepared
 
 
-def take_in(model: Estimator, prepared: Prepared) -> None:
+def extend_model(model: Estimator, prepared: Prepared) -> None:
     """Extend a model to new features, with zeros in its totals; the record of hidden nodes is dropped."""
     network = prepared.networks[0]
     model.state_ = grown_state(model.state_, network.n_features, prepared.kept_features)

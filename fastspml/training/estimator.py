@@ -32,7 +32,7 @@ from fastspml.ranking.prediction import predict_links
 from fastspml.ranking.scores import link_scores
 from fastspml.tokens import Tokenizer
 from fastspml.training.calibrating import calibrate
-from fastspml.training.continuing import check_continues, common_tokenizer, grown_networks, same_networks, take_in
+from fastspml.training.continuing import check_continues, common_tokenizer, extend_model, grown_networks, same_networks
 from fastspml.training.loop import train
 from fastspml.training.objective import objective, regulariser
 from fastspml.training.problem import (
@@ -275,7 +275,7 @@ class Estimator(Parameters, ABC):
                 "use add_task to add a task."
             )
         check_continues(self, len(names))
-        take_in(self, prepared)
+        extend_model(self, prepared)
         self.task_names_ = names
         return self._finished(self.run(prepared, [self.state_.iteration + n_iters], progress))
 
