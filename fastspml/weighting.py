@@ -32,7 +32,7 @@ class Weighting:
         - "l1", "l2": rows scaled to length 1 in that norm.
         - "none": values unchanged.
 
-        Weighted values have the data type of the features: float32, as a rule, for whole numbers. Dense blocks of
+        Weighted values have the data type of the features: float32, as a rule, for integers. Dense blocks of
         networks are weighted apart from the sparse features: "tfidf" and "l2" scale each block of a row to length 1,
         "l1" to l1 length 1, "none" and "binary" leave it unchanged.
     min_df : int

@@ -70,7 +70,7 @@ def growth(part: dict[str, Any], folder: Path) -> None:
 
 
 def _short(value: int) -> str:
-    """Return a whole number with k for thousands and M for millions."""
+    """Return an integer with k for thousands and M for millions."""
     for size, letter in ((1_000_000, "M"), (1_000, "k")):
         if value >= size:
             return f"{value / size:g}{letter}"

@@ -68,7 +68,7 @@ def problem(network: fs.Network, n_hidden: int, n_fresh: int) -> tuple[fs.Networ
 
 
 def doubling(first: int) -> Iterator[int]:
-    """Yield an endless increasing sequence of whole numbers that doubles with every second one."""
+    """Yield an endless increasing sequence of integers that doubles with every second one."""
     last = 0
     for step in count():
         number = round(first * 2 ** (step / 2))

@@ -82,7 +82,7 @@ def extend_model(model: Estimator, prepared: Prepared) -> None:
 
 
 def common_tokenizer(networks: Sequence[Network]) -> Tokenizer | None:
-    """Return the tokeniser of networks; None if it is not known, or features are not words."""
+    """Return the tokenizer of networks; None if it is not known, or features are not words."""
     return next((network.tokenizer for network in networks if network.tokenizer is not None), None)
 
 
