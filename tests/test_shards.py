@@ -37,11 +37,11 @@ def drawn(networks, pooled, n_iters, seed=3):
 
 def as_matrix(column, model):
     """Return one column of totals as a matrix over all features."""
-    columns = model.state_.kept_features
-    if columns is None:
+    kept = model.state_.kept_features
+    if kept is None:
         return np.diag(column)
     matrix = np.zeros((model.n_features_, model.n_features_))
-    matrix[np.ix_(columns, columns)] = unpack(column)
+    matrix[np.ix_(kept, kept)] = unpack(column)
     return matrix
 
 
