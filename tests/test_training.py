@@ -849,10 +849,10 @@ def test_triplets_are_drawn_by_number_where_less_than_one_pair_in_16_is_one(n_ot
 
 
 def test_a_group_without_triplets_is_refused():
-    with pytest.raises(ValueError, match="no triplet can be drawn from 'others': none of its 0 linked nodes"):
+    with pytest.raises(ValueError, match="no triplet can be drawn from 'others': none of the 0 linked nodes"):
         layout.stack(one_triplet(5), pooled=False)
     nothing = fs.Network(np.eye(2), [[0, 1], [0, 0]], name="pair")
-    with pytest.raises(ValueError, match="no triplet can be drawn from 'pair': none of its 1 linked nodes"):
+    with pytest.raises(ValueError, match="no triplet can be drawn from 'pair': none of the 1 linked nodes"):
         layout.stack([nothing], pooled=True)
 
 
