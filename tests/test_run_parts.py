@@ -464,7 +464,7 @@ def test_the_auc_is_a_mean_over_tasks_that_have_one(learned):
 def test_a_full_metric_of_many_features_is_not_evaluated_during_training(learned, monkeypatch, n_columns, expected):
     model = learned[3]
     columns = None if n_columns is None else np.arange(n_columns)
-    monkeypatch.setattr(model.state_, "columns", columns)
+    monkeypatch.setattr(model.state_, "kept_features", columns)
     assert is_quick(model) is expected
 
 
