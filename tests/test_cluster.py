@@ -830,10 +830,10 @@ def test_shards_of_a_worker_that_is_dropped_are_left_again_in_order():
     shards = [Shard(start, start + 1, 0.0) for start in range(6)]
     scheduler = scheduling.RoundScheduler(shards, handles, 1, 1)
     for number in (0, 1, 1):
-        call = scheduling.Call(handles[number], [scheduler.left.popleft()], [])
+        call = scheduling.Call(handles[number], [scheduler.unassigned.popleft()], [])
         handles[number].calls.append(call)
     scheduler.drop(handles[1])
-    assert [shard.start for shard in scheduler.left] == [1, 2, 3, 4, 5]
+    assert [shard.start for shard in scheduler.unassigned] == [1, 2, 3, 4, 5]
     assert scheduler.workers == handles[:1]
     scheduler.answers.put((call, "late"))
     assert scheduler.answer() is None

@@ -186,8 +186,8 @@ def test_a_worker_that_missed_a_round_is_sent_all_totals(client, tasks, every_ro
         rounds.append(len(shards))
         return plain_run(self, state, round, shards)
 
-    def next_group(left, handles, least, most):
-        return plain_next(left, handles[len(rounds) % 2 :][:1], least, most)
+    def next_group(unassigned, handles, least, most):
+        return plain_next(unassigned, handles[len(rounds) % 2 :][:1], least, most)
 
     def start(self, round, before):
         since.append(before)

@@ -155,12 +155,12 @@ class Driver:
                 yield None
                 self._drop_lost(scheduler, round)
                 checked = time.monotonic()
-            if unmerged[0].start in scheduler.found:
-                result = scheduler.found.pop(unmerged.popleft().start)
+            if unmerged[0].start in scheduler.results:
+                result = scheduler.results.pop(unmerged.popleft().start)
                 sums = result.change.applied(round.base, result.counters, result.harmonic)
                 yield replace(state, sums=sums, counts=result.counts, round=None)
             elif not scheduler.assign(changes):  # all workers are gone
-                here = list(takewhile(lambda shard: shard.start not in scheduler.found, unmerged))
+                here = list(takewhile(lambda shard: shard.start not in scheduler.results, unmerged))
                 yield from self.run_here(state, round, here)
                 for _ in here:
                     unmerged.popleft()
@@ -177,7 +177,7 @@ class Driver:
                     call.worker.call(everything, call.shards, scheduler.answers)
                 else:
                     self.iteration_s = answer.iteration_s
-                    scheduler.keep(call, answer)
+                    scheduler.add_results(call, answer)
 
     def _drop_lost(self, scheduler: RoundScheduler, round: Round) -> None:
         """Drop workers that Dask has lost, and those that take too long for a call."""

@@ -98,15 +98,15 @@ class RoundScheduler:
     """Assigns the shards of a round to workers, and collects their results."""
 
     def __init__(self, shards: Sequence[Shard], workers: Sequence[WorkerHandle], least: int, most: int) -> None:
-        self.left = deque(shards)  # in order, those that are not assigned yet
+        self.unassigned = deque(shards)  # in order
         self.workers = list(workers)
         self.least, self.most = least, most  # shards of a thread in a call
         self.answers: SimpleQueue[Any] = SimpleQueue()
-        self.found: dict[int, ShardResult] = {}  # by the start of the shard
+        self.results: dict[int, ShardResult] = {}  # by the start of the shard
 
     def assign(self, start: RoundStart) -> bool:
         """Assign shards to the workers that should have more; return whether any worker has one."""
-        while (taken := next_group(self.left, self.workers, self.least, self.most)) is not None:
+        while (taken := next_group(self.unassigned, self.workers, self.least, self.most)) is not None:
             group, worker = taken
             worker.call(start, group, self.answers)
         return any(worker.calls for worker in self.workers)
@@ -119,35 +119,35 @@ class RoundScheduler:
             return None
         return (call, answer) if call in call.worker.calls else None
 
-    def keep(self, call: Call, result: GroupResult) -> None:
-        """Keep the results of the shards of a call."""
+    def add_results(self, call: Call, result: GroupResult) -> None:
+        """Add the results of the shards of a call."""
         call.worker.measured(result.iteration_s)
-        self.found.update((shard.start, found) for shard, found in zip(call.shards, result.shards, strict=True))
+        self.results.update((shard.start, found) for shard, found in zip(call.shards, result.shards, strict=True))
 
     def drop(self, worker: WorkerHandle) -> None:
         """Assign the shards of a worker to others."""
         self.workers.remove(worker)
-        left = [*self.left, *(shard for call in worker.calls for shard in call.shards)]
-        self.left = deque(sorted(left, key=lambda shard: shard.start))
+        shards = [*self.unassigned, *(shard for call in worker.calls for shard in call.shards)]
+        self.unassigned = deque(sorted(shards, key=lambda shard: shard.start))
         worker.calls.clear()
 
 
 def next_group(
-    left: deque[Shard], workers: Sequence[WorkerHandle], least: int, most: int
+    unassigned: deque[Shard], workers: Sequence[WorkerHandle], least: int, most: int
 ) -> tuple[list[Shard], WorkerHandle] | None:
-    """Take shards that are left, for the worker that should be the first to finish them.
+    """Take unassigned shards for the worker that should be the first to finish them.
 
-    Return None if no worker should be assigned more: it has CALLS_AHEAD, or the others should finish all that is left
-    before it. Groups shrink with the number of shards left, from `most` to `least` for a thread, so that all workers
-    end a round together.
+    Return None if no worker should be assigned more: it has CALLS_AHEAD, or the others should finish all shards before
+    it. Groups shrink with the number of unassigned shards, from `most` to `least` for a thread, so that all workers end
+    a round together.
     """
     free = [worker for worker in workers if len(worker.calls) < CALLS_AHEAD]
-    if not left or not free:
+    if not unassigned or not free:
         return None
-    per_thread = max(least, min(most, len(left) // (2 * sum(worker.n_threads for worker in workers))))
+    per_thread = max(least, min(most, len(unassigned) // (2 * sum(worker.n_threads for worker in workers))))
     worker = min(free, key=lambda worker: worker.busy_s(per_thread))
-    n_shards = len(left) + sum(len(call.shards) for worker in workers for call in worker.calls)
+    n_shards = len(unassigned) + sum(len(call.shards) for worker in workers for call in worker.calls)
     end_s = n_shards / sum(worker.n_threads / (worker.iteration_s or 1.0) for worker in workers)
     if worker.busy_s(per_thread) > end_s + per_thread * min(worker.iteration_s or 1.0 for worker in workers):
         return None
-    return [left.popleft() for _ in range(min(len(left), per_thread * worker.n_threads))], worker
+    return [unassigned.popleft() for _ in range(min(len(unassigned), per_thread * worker.n_threads))], worker
