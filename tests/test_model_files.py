@@ -504,7 +504,7 @@ def test_weights_of_words_must_be_finite(path, value):
     counts = np.random.default_rng(0).poisson(0.7, size=(14, 9))
     fs.save_model(path, fs.SPML.paper(weighting="tfidf", n_iters=5).fit(fs.Network(counts, make_network().adjacency)))
     change_model(path, "learner/weighting/idf", np.full(9, value))
-    with pytest.raises(ValueError, match="weighting of nets.h5 has weights of words that are negative or not finite"):
+    with pytest.raises(ValueError, match="weighting of nets.h5 has weights that are negative or not finite"):
         fs.load_model(path)
 
 
