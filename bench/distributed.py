@@ -182,7 +182,7 @@ def rate(path: Path, n_iters: int) -> dict[str, Any]:
     times = []
     for _ in range(3):
         began = time.perf_counter()
-        for _ in fs.SPML.paper(reg=1e-5).stages(prepared, [n_iters]):
+        for _ in fs.SPML.paper(reg=1e-5).fit_until(prepared, [n_iters]):
             pass
         times.append((time.perf_counter() - began) / (n_iters * 10) * 1e6)
     network = read[0]

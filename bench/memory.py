@@ -157,10 +157,10 @@ def train_and_evaluate(
     train = split.train
     lap("split")
     model = fs.SPML.paper(n_iters=n_iters, **params)
-    stages = model.stages(model.prepare(train), [n_iters // 4, n_iters])
-    next(stages)
+    fits = model.fit_until(model.prepare(train), [n_iters // 4, n_iters])
+    next(fits)
     lap("prepare and a quarter of the iterations")
-    next(stages)
+    next(fits)
     lap("the other iterations")
     result = {
         "mapped": mapped,
@@ -197,7 +197,7 @@ def alternating(path: str, n_iters: int, repeats: int = 5, **params: Any) -> dic
     for repeat in range(repeats + 1):
         for name, networks in prepared.items():
             started = time.perf_counter()
-            next(model.stages(networks, [n_iters]))
+            next(model.fit_until(networks, [n_iters]))
             if repeat:  # the first round compiles, and fetches the file
                 times[name].append((time.perf_counter() - started) / (n_iters * model.batch_size) * 1e6)
     ratios = [mapped / memory for mapped, memory in zip(times["mapped"], times["in memory"], strict=True)]

@@ -46,7 +46,7 @@ def check_seed(seed: Any, n_bits: int | None = None) -> None:
         raise ValueError(f"seed must be an integer from 0 to 2**{n_bits} - 1, got {quoted(seed)}.")
 
 
-def check_number(name: str, value: Any, allow_infinity: bool = False) -> None:
+def check_positive(name: str, value: Any, allow_infinity: bool = False) -> None:
     """Refuse what is not a positive number, finite unless infinity is allowed."""
     if not is_number(value) or not value > 0:
         raise ValueError(f"{name} must be a positive number, got {quoted(value)}.")

@@ -110,7 +110,7 @@ def _column(frame: Any, columns: list[str], column: str, what: str) -> np.ndarra
 
 
 def _ids(nodes: Any, columns: list[str], id: str) -> np.ndarray:
-    """Return the names of the nodes, strings or whole numbers."""
+    """Return the names of the nodes, strings or integers."""
     if id in columns:
         labels = _column(nodes, columns, id, "nodes")
     else:
@@ -133,7 +133,7 @@ def _tasks(nodes: Any, columns: list[str], task: str, ids: np.ndarray) -> list[s
 def _features(
     nodes: Any, columns: list[str], text: str | None, features: Sequence[str] | None, others: list[str], cuts: Tokenizer
 ) -> tuple[Any, list[str], Tokenizer | None]:
-    """Return the features of the nodes, their names, and the tokeniser if there are words among them."""
+    """Return the features of the nodes, their names, and the tokenizer if there are words among them."""
     blocks, vocabulary = [], []
     if text is not None:
         texts = ["" if _is_missing(value) else str(value) for value in _column(nodes, columns, text, "nodes").tolist()]

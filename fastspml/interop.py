@@ -256,7 +256,7 @@ def _array(tensor: Any) -> np.ndarray:
 
 
 def _names(nodes: list[Any]) -> np.ndarray:
-    """Return node objects as names: whole numbers stay numbers, anything else becomes text."""
+    """Return node objects as names: integers stay numbers, anything else becomes text."""
     if all(is_whole(node) for node in nodes):
         return np.array(nodes, dtype=np.int64)
     return np.array([str(node) for node in nodes], dtype=str)

@@ -20,10 +20,10 @@ def check_labels(labels: Any, size: int, what: str, noun: str) -> np.ndarray:
         labels = labels.astype(str)
     if labels.dtype.kind == "O":
         if not all(isinstance(label, str) for label in labels.ravel()):
-            raise TypeError(f"{what} must be all strings or all whole numbers.")
+            raise TypeError(f"{what} must be all strings or all integers.")
         labels = labels.astype(str)
     if labels.dtype.kind not in "UTiu":
-        raise TypeError(f"{what} must be strings or whole numbers, got {labels.dtype}.")
+        raise TypeError(f"{what} must be strings or integers, got {labels.dtype}.")
     if labels.dtype.kind in "UT":
         _refuse_nul(given, what)
     if labels.shape != (size,):

@@ -88,10 +88,10 @@ def edge_positions(edges: Any, n_nodes: int, find_names: Callable[[np.ndarray], 
     if are_strings(edges):
         return find_names(edges).reshape(-1, 2)
     if edges.dtype.kind not in "iu":
-        raise TypeError(f"edges must be whole numbers (positions) or strings (names of nodes); got {edges.dtype}.")
+        raise TypeError(f"edges must be integers (positions) or strings (names of nodes); got {edges.dtype}.")
     if edges.min() < 0 or edges.max() >= n_nodes:
         raise ValueError(
             f"edges name nodes from {edges.min()} to {edges.max()}, but there are nodes 0 to {n_nodes - 1} only; "
-            "whole numbers are positions, names must be strings."
+            "integers are positions, names must be strings."
         )
     return edges

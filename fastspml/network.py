@@ -182,7 +182,7 @@ class Network(Conversions):
         features
             As in `Network`.
         edges : array-like or data frame, shape (n_edges, 2)
-            Source and target of every edge. Strings are names of nodes; whole numbers are always positions.
+            Source and target of every edge. Strings are names of nodes; integers are always positions.
         directed : bool, default False
             Whether an edge links its source to its target only, or both ways.
         **names
@@ -309,7 +309,7 @@ class Network(Conversions):
         Parameters
         ----------
         nodes : array-like, shape (m,), or boolean mask, shape (n_nodes,)
-            Strings are names; whole numbers are always positions, even if the names of the nodes are numbers.
+            Strings are names; integers are always positions, even if the names of the nodes are numbers.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Words of texts, found and counted: the tokeniser."""
+"""Words of texts, found and counted: the tokenizer."""
 
 from __future__ import annotations
 
@@ -122,13 +122,13 @@ class Tokenizer:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Tokenizer:
-        """Return a tokeniser from what `settings` has returned; refuse anything else."""
+        """Return a tokenizer from what `settings` has returned; refuse anything else."""
         expected = {"version", "stop_words", "min_df", "max_df"}
         if not isinstance(settings, Mapping) or set(settings) != expected:
-            raise ValueError(f"settings of a tokeniser must be {', '.join(sorted(expected))}; got {quoted(settings)}.")
+            raise ValueError(f"settings of a tokenizer must be {', '.join(sorted(expected))}; got {quoted(settings)}.")
         if settings["version"] != SETTINGS_VERSION:
             raise ValueError(
-                f"settings of a tokeniser have version {settings['version']!r:.20}, this fastspml knows version "
+                f"settings of a tokenizer have version {settings['version']!r:.20}, this fastspml knows version "
                 f"{SETTINGS_VERSION} only; use a newer one."
             )
         return cls(settings["stop_words"], settings["min_df"], settings["max_df"])

@@ -33,7 +33,7 @@ class Weighting:
         - "l1", "l2": rows scaled to length 1 in that norm.
         - "none": values unchanged.
 
-        Weighted values have the data type of the features: float32, as a rule, for whole numbers. Dense blocks of
+        Weighted values have the data type of the features: float32, as a rule, for integers. Dense blocks of
         networks are weighted apart from the sparse features: "tfidf" and "l2" scale each block of a row to length 1,
         "l1" to l1 length 1, "none" and "binary" leave it unchanged.
     min_df : int
@@ -118,8 +118,13 @@ class Weighting:
         """Learn document frequencies over all nodes of the networks; a node in several tasks counts once."""
         networks = as_networks(networks)
         check_same_features(networks)
-        have_fractions = [self._check_plain(network) for network in networks]
-        self.has_fractions_ = any(have_fractions) if self.kind == "tfidf" else None
+        smallest = []
+        for network in networks:
+            check_unweighted(network)
+            if self.kind == "tfidf":
+                smallest.append(smallest_value(network.features, network.n_sparse_features))
+                check_sign(smallest[-1], repr(network.name))
+        self.has_fractions_ = any(value < 1 for value in smallest) if self.kind == "tfidf" else None
         self.idf_ = None
         if self.kind == "tfidf" or self.drops_features:
             n_nodes, df = document_frequencies(networks)
@@ -168,32 +173,18 @@ class Weighting:
             self._check_width(network.n_features, repr(network.name))
             if network.dense_blocks != self.dense_blocks_:
                 self._refuse_blocks(network.dense_blocks, repr(network.name))
-            self._check_plain(network)
+            check_unweighted(network)
+            self._check_sign(network.features, network.n_sparse_features, repr(network.name))
             key = id(network.features)
             if key not in weighted:
                 weighted[key] = self._weight(network.features)
             result.append(network.replace(features=weighted[key], weighting=fitted))
         return result
 
-    def _check_plain(self, network: Network) -> bool | None:
-        """Refuse a network that is weighted already, or has values that the kind cannot weight; see `_check_sign`."""
-        if network.weighting is not None:
-            raise ValueError(
-                f"{network.name!r} has been weighted already ({network.weighting.kind}); weight plain counts, once."
-            )
-        return self._check_sign(network.features, network.n_sparse_features, repr(network.name))
-
-    def _check_sign(self, rows: sparse.csr_array, n_sparse: int, what: str) -> bool | None:
-        """Refuse negative values of sparse features for tf-idf; return whether any is below 1, or None for others."""
-        if self.kind != "tfidf":
-            return None
-        smallest = smallest_value(rows, n_sparse)
-        if smallest < 0:
-            raise ValueError(
-                f"{what} has negative features ({smallest}), which tf-idf cannot weight; "
-                "use 'l2', 'l1', 'binary' or 'none'."
-            )
-        return smallest < 1
+    def _check_sign(self, rows: sparse.csr_array, n_sparse: int, what: str) -> None:
+        """Refuse rows with negative values of sparse features, for tf-idf."""
+        if self.kind == "tfidf":
+            check_sign(smallest_value(rows, n_sparse), what)
 
     def _check_width(self, n_features: int, what: str) -> None:
         if n_features != self.n_features_:
@@ -296,6 +287,23 @@ def as_weighting(weighting: str | Weighting) -> Weighting:
     if not isinstance(weighting, str):
         raise TypeError(f"weighting must be None, a kind of weighting or a Weighting; got {quoted(weighting)}.")
     return Weighting(weighting)
+
+
+def check_unweighted(network: Network) -> None:
+    """Refuse a network that is weighted already."""
+    if network.weighting is not None:
+        raise ValueError(
+            f"{network.name!r} has been weighted already ({network.weighting.kind}); weight plain counts, once."
+        )
+
+
+def check_sign(smallest: float, what: str) -> None:
+    """Refuse features whose smallest value is negative, for tf-idf."""
+    if smallest < 0:
+        raise ValueError(
+            f"{what} has negative features ({smallest}), which tf-idf cannot weight; "
+            "use 'l2', 'l1', 'binary' or 'none'."
+        )
 
 
 def smallest_value(rows: sparse.csr_array, n_columns: int) -> float:

@@ -39,7 +39,7 @@ def metrics(n_features):
 def text_like(n_nodes=600, seed=0):
     """Return counts with all that is hard for a search: hub words, twins, empty rows, rows of hub words only.
 
-    Counts are whole numbers, so that every sum is exact, and ties are ties in any order of summing.
+    Counts are integers, so that every sum is exact, and ties are ties in any order of summing.
     """
     rng = np.random.default_rng(seed)
     counts = rng.poisson(1.0 / (1.0 + np.arange(120)), size=(n_nodes, 120)).astype(float)

@@ -12,7 +12,7 @@ from bench.environment import cache_bytes, write_results
 from bench.speed import bars, cases, factored, growth, kernels, limit, networks, objective, peers, plain_numba, threads
 from bench.speed.__main__ import PARTS, render
 from bench.speed.page import page
-from bench.speed.timing import interleaved, looks
+from bench.speed.timing import interleaved, timed_values
 from tests import naive
 from tests.conftest import dense, make_network
 
@@ -158,9 +158,9 @@ def test_what_metric_learn_says_is_kept(planted):
 
 
 def test_only_what_a_method_does_is_counted():
-    clock = looks(iter([1, 2, 3]), limit_s=1e9)
+    clock = timed_values(iter([1, 2, 3]), limit_s=1e9)
     assert [value for _, value in clock] == [1, 2, 3]
-    assert [value for _, value in looks(iter([1, 2, 3]), limit_s=1e-12)] == [1]
+    assert [value for _, value in timed_values(iter([1, 2, 3]), limit_s=1e-12)] == [1]
     calls = []
     assert list(interleaved({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 2)) == ["a", "b"]
     assert calls == ["a", "b"] * 3
@@ -190,7 +190,7 @@ def results(planted):
     shape = {"nodes": 60, "words": 40, "words a node": 6, "batch": 10}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(objective, "REGS", (REG,))
-        patch.setattr(objective, "looks", lambda weights, limit_s: looks(weights, 0.05))
+        patch.setattr(objective, "timed_values", lambda weights, limit_s: timed_values(weights, 0.05))
         return {
             "limit": {
                 "cases": {

@@ -143,11 +143,11 @@ def test_threads_beyond_the_machines_are_capped(tasks, monkeypatch):
 @pytest.mark.parametrize(
     ("form", "n_shards"), [("diagonal", 1), ("diagonal", 2), ("full", 1), ("full", 2), ("factored", 2)]
 )
-def test_a_look_on_the_way_sees_what_a_shorter_fit_learns(tasks, form, n_shards, projection):
-    looks = [1, 3, 34, 36, 40, 41, 77]  # with 2 shards: warm-up to 32, rounds from 32 to 40 to 50
+def test_a_model_during_a_fit_is_what_a_shorter_fit_learns(tasks, form, n_shards, projection):
+    eval_iters = [1, 3, 34, 36, 40, 41, 77]  # with 2 shards: warm-up to 32, rounds from 32 to 40 to 50
     for model in models(form, n_shards, projection=projection, average=True):
         prepared = model.prepare(tasks)
-        for n_iters, seen in zip(looks, model.stages(prepared, looks), strict=True):
+        for n_iters, seen in zip(eval_iters, model.fit_until(prepared, eval_iters), strict=True):
             shorter = again(model, n_iters=n_iters).fit(tasks)
             assert bits(seen) == bits(shorter)
             assert np.array_equal(seen.metric_for(0).diagonal_entries, shorter.metric_for(0).diagonal_entries)

@@ -11,8 +11,8 @@ from fastspml.checks import (
     check_finite_number,
     check_integer,
     check_not_negative,
-    check_number,
     check_path,
+    check_positive,
     check_positive_integer,
     check_seed,
     check_share,
@@ -27,7 +27,7 @@ from fastspml.checks import (
 @pytest.mark.parametrize("value", [1, 7, np.int8(3), np.uint64(2**64 - 1)])
 def test_positive_integers_are_accepted(value):
     check_positive_integer("n", value)
-    check_number("n", value)
+    check_positive("n", value)
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.0, True, "1", None, np.float64(2)])
@@ -39,21 +39,21 @@ def test_other_values_are_no_positive_integers(value):
 @pytest.mark.parametrize("value", [0, -1.0, np.nan, -np.inf, True, "1", None, 1j])
 def test_other_values_are_no_positive_numbers(value):
     with pytest.raises(ValueError, match="reg must be a positive number, got"):
-        check_number("reg", value)
+        check_positive("reg", value)
 
 
 @pytest.mark.parametrize("value", [0.5, 1e308, np.float32(2)])
 def test_positive_numbers_are_accepted(value):
-    check_number("reg", value)
+    check_positive("reg", value)
 
 
 def test_infinity_is_a_positive_number_only_where_it_is_allowed():
-    check_number("C", np.inf, allow_infinity=True)
+    check_positive("C", np.inf, allow_infinity=True)
     with pytest.raises(ValueError, match="C must be finite, got inf"):
-        check_number("C", np.inf)
+        check_positive("C", np.inf)
     for value in (-np.inf, np.nan, 0.0):
         with pytest.raises(ValueError, match="C must be a positive number, got"):
-            check_number("C", value, allow_infinity=True)
+            check_positive("C", value, allow_infinity=True)
 
 
 @pytest.mark.parametrize("value", [3, 4, np.int8(3)])

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fastspml.cli import main
-from fastspml.runs.listing import Listed
+from fastspml.runs.listing import RunStatus
 
 NOTHING = {"iteration": 0, "n_iters": 2000, "best_auc": None, "auc": None, "elapsed_s": 0.0, "left_s": None}
 
@@ -16,10 +16,10 @@ NOTHING = {"iteration": 0, "n_iters": 2000, "best_auc": None, "auc": None, "elap
 def listed(monkeypatch):
     """Runs of every state, in the place of those in a folder."""
     runs = [
-        Listed("a", "running", 1000, 2000, 0.75, 0.7, 60.0, 60.0, "hidden nodes", "host", 7),
-        Listed("b", "failed", **NOTHING, reason="no networks"),
-        Listed("c", "finished", 2000, 2000, 0.8, None, 0.0, None, "cross-validation"),
-        Listed("d", "stopped", 0, 2000, 0.6, 0.5, 6000.0, 0.0, "hidden nodes"),
+        RunStatus("a", "running", 1000, 2000, 0.75, 0.7, 60.0, 60.0, "hidden nodes", "host", 7),
+        RunStatus("b", "failed", **NOTHING, reason="no networks"),
+        RunStatus("c", "finished", 2000, 2000, 0.8, None, 0.0, None, "cross-validation"),
+        RunStatus("d", "stopped", 0, 2000, 0.6, 0.5, 6000.0, 0.0, "hidden nodes"),
     ]
     monkeypatch.setattr("fastspml.runs.listing.find_runs", lambda folder: range(len(runs)))
     monkeypatch.setattr("fastspml.runs.listing.list_run", lambda place: runs[place])

@@ -23,7 +23,7 @@ import pytest
 
 import fastspml as fs
 from fastspml import distributed
-from fastspml.cluster import dealing, driver, messages, shared_memory, worker
+from fastspml.cluster import driver, messages, scheduling, shared_memory, worker
 from fastspml.kernels.arguments import N_SUMMED
 from fastspml.training.problem import lay_out
 from fastspml.training.shards import Shard, ShardMemory, run_shard
@@ -46,7 +46,7 @@ class Future:
 
 
 class Client:
-    """A client of Dask whose workers have their seats in this process. Messages are pickled, as on their way.
+    """A client of Dask whose workers have their actors in this process. Messages are pickled, as on their way.
 
     `on_call` is called with the address of a worker before it runs a call: it may raise what goes wrong, or return
     False for a worker that gives no answer.
@@ -55,7 +55,7 @@ class Client:
     def __init__(self, workers: dict[str, int], on_call: Callable[[str], object] = lambda address: None) -> None:
         self.workers, self.on_call = dict(workers), on_call
         self.loop = self
-        self.seats, self.calls, self.cancelled, self.silent = {}, [], [], []
+        self.actors, self.calls, self.cancelled, self.silent = {}, [], [], []
         self._pure = {}
 
     def nthreads(self):
@@ -68,7 +68,7 @@ class Client:
         except ValueError as error:
             return Future(self, error, "error")
         if actor:
-            self.seats[workers[0]] = value
+            self.actors[workers[0]] = value
             value = SimpleNamespace(run=lambda arguments: self._run(workers[0], arguments))
         return self._pure.setdefault(function, Future(self, value)) if pure else Future(self, value)
 
@@ -82,7 +82,7 @@ class Client:
                 await Never()
             if isinstance(found, BaseException):
                 raise found
-            return pickle.loads(pickle.dumps(self.seats[address].run(pickle.loads(message))))
+            return pickle.loads(pickle.dumps(self.actors[address].run(pickle.loads(message))))
 
         return answer()
 
@@ -118,7 +118,7 @@ def file(tmp_path_factory):
 
 @pytest.fixture
 def every_round(monkeypatch):
-    """Give every round to the cluster, also where this process would be faster."""
+    """Run every round on the cluster, also where this process would be faster."""
     monkeypatch.setattr(driver.Driver, "_pays", lambda *arguments: True)
 
 
@@ -228,12 +228,12 @@ def test_workers_drop_a_fit_that_is_over(tasks):
     made_, *_ = begun(made(), tasks, client)
     shared, handle = made_.shared, made_.shared.handle
     assert shared_memory.shared_stack(handle) is not None
-    futures = [member.future for member in made_.members.values()]
-    made_.leave()
+    futures = [handle.future for handle in made_.workers.values()]
+    made_.close()
     assert client.cancelled == futures
     assert shared_memory.shared_stack(handle) is None, shared  # which is still there
-    assert not made_.members
-    made_.leave()  # a second time
+    assert not made_.workers
+    made_.close()  # a second time
 
 
 def test_a_fit_that_fails_leaves_the_cluster(tasks, every_round):
@@ -286,30 +286,30 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch, error):
         pass
 
 
-# ---- seats -----------------------------------------------------------------------------------------------------------
+# ---- actors ----------------------------------------------------------------------------------------------------------
 
 
-def test_workers_have_their_seats_before_there_is_a_shard_to_run(tasks):
+def test_workers_have_their_actors_before_there_is_a_shard_to_run(tasks):
     client = Client({HERE: 1, OTHER: 2})
     made_, *_ = begun(made(), tasks, client)
-    assert client.seats.keys() == {HERE, OTHER}
-    assert [made_.members[address].n_threads for address in (HERE, OTHER)] == [1, 2]
+    assert client.actors.keys() == {HERE, OTHER}
+    assert [made_.workers[address].n_threads for address in (HERE, OTHER)] == [1, 2]
     assert not client.calls
 
 
-def test_a_worker_has_one_seat_as_long_as_dask_knows_it(tasks):
+def test_a_worker_has_one_actor_as_long_as_dask_knows_it(tasks):
     client = Client({"a": 1, "b": 1, "c": 1})
     made_, *_ = begun(made(), tasks, client)
-    before = dict(made_.members)
-    assert [member.address for member in made_._ready()] == ["a", "b", "c"]
-    assert made_.members == before
+    before = dict(made_.workers)
+    assert [handle.address for handle in made_._ready()] == ["a", "b", "c"]
+    assert made_.workers == before
     before["b"].future.status = "lost"
     del client.workers["c"]
     client.workers["d"] = 4
-    assert [member.address for member in made_._ready()] == ["a", "b", "d"]
-    assert made_.members["a"] is before["a"]
-    assert made_.members["b"] is not before["b"]
-    assert made_.members["d"].n_threads == 4
+    assert [handle.address for handle in made_._ready()] == ["a", "b", "d"]
+    assert made_.workers["a"] is before["a"]
+    assert made_.workers["b"] is not before["b"]
+    assert made_.workers["d"].n_threads == 4
 
 
 @pytest.mark.parametrize("error", [OSError, RuntimeError])
@@ -329,12 +329,12 @@ def test_a_cluster_that_is_gone_is_an_error_of_connection(tasks, error):
     ("status", "answers", "expected"),
     [
         ("pending", [], False),  # it would be waited for
-        ("finished", ["a seat"], True),
+        ("finished", ["an actor"], True),
         ("error", [TimeoutError()], False),
-        ("finished", [RuntimeError("lost"), CancelledError(), "a seat"], True),
+        ("finished", [RuntimeError("lost"), CancelledError(), "an actor"], True),
     ],
 )
-def test_a_seat_is_taken_when_it_is_made(status, answers, expected):
+def test_an_actor_is_kept_when_it_is_made(status, answers, expected):
     answers = list(answers)
 
     def result(timeout):
@@ -343,15 +343,15 @@ def test_a_seat_is_taken_when_it_is_made(status, answers, expected):
             raise answer
         return answer
 
-    member = dealing.Member("", 1, SimpleNamespace(status=status, result=result), None)
-    got = [member.has_seat() for _ in range(max(1, len(answers)))]
+    handle = scheduling.WorkerHandle("", 1, SimpleNamespace(status=status, result=result), None)
+    got = [handle.is_ready() for _ in range(max(1, len(answers)))]
     assert got == [False] * (len(got) - 1) + [expected]
     assert not answers
     if expected:
-        assert member.has_seat()  # the answer is kept
+        assert handle.is_ready()  # the answer is kept
 
 
-def test_what_goes_wrong_when_a_seat_is_made_is_raised(tasks, monkeypatch):
+def test_what_goes_wrong_when_an_actor_is_made_is_raised(tasks, monkeypatch):
     monkeypatch.setattr(driver, "package_digest", lambda: "another")
     with pytest.raises(ValueError, match="a worker has another version of fastspml than the driver"):
         begun(made(), tasks, Client({OTHER: 1}))
@@ -362,7 +362,7 @@ def test_networks_are_shared_with_workers_on_this_machine(tasks, address, is_sha
     client = Client({address: 1})
     made_, *_ = begun(made(), tasks, client)
     assert (made_.recipe.value.shared is not None) is is_shared
-    assert (client.seats[address].problem.prepared.networks == []) is is_shared
+    assert (client.actors[address].problem.prepared.networks == []) is is_shared
 
 
 def test_mapped_networks_stay_in_their_file(file):
@@ -396,7 +396,7 @@ def test_a_worker_with_other_sources_or_another_file_is_refused(file, tmp_path, 
     shutil.copy(file, path)
     made_, *_ = begun(made(weighting=None), fs.read_networks(path), Client({OTHER: 1}), path)
     recipe = made_.recipe.value
-    assert worker.Seat(recipe, 1).state.iteration == recipe.state.iteration
+    assert worker.WorkerActor(recipe, 1).state.iteration == recipe.state.iteration
     if change == "file":
         fs.write_networks(
             path, fs.synthetic_networks(n_tasks=2, n_nodes=60, n_features=50, words_per_node=8, seed=2), overwrite=True
@@ -404,7 +404,7 @@ def test_a_worker_with_other_sources_or_another_file_is_refused(file, tmp_path, 
     else:
         recipe = replace(recipe, package="another")
     with pytest.raises(ValueError, match="another version of fastspml|holds other networks on a worker"):
-        worker.Seat(recipe, 1)
+        worker.WorkerActor(recipe, 1)
 
 
 @pytest.mark.parametrize(("more_bytes", "is_mapped"), [(-1, True), (0, False)])
@@ -531,7 +531,7 @@ def test_a_round_on_workers_is_that_of_this_process(tasks, every_round):
     assert_same_shards(collected(made_.run_shards(*rest)), made_, *rest)
     assert made_.iteration_s > 0.0  # as measured by the workers
     assert client.calls
-    assert all(made_.members[address].iteration_s > 0.0 for address, *_ in client.calls)
+    assert all(made_.workers[address].iteration_s > 0.0 for address, *_ in client.calls)
 
 
 def test_only_what_changed_is_sent_to_a_worker_that_ran_the_round_before(tasks, every_round):
@@ -548,7 +548,7 @@ def test_a_worker_that_lacks_the_totals_of_a_round_is_sent_all(tasks, every_roun
     client = Client({"a": 1})
     made_, state, round, shards = begun(made(), tasks, client)
     collected(made_.run_shards(state, round, shards))
-    client.seats["a"].round = None
+    client.actors["a"].round = None
     client.calls.clear()
     later = replace(round, start=round.start + 12, base=copy_sums(round.base))
     later.base.totals[0, 0] += 1.0
@@ -585,14 +585,14 @@ def test_shards_of_workers_that_die_are_run_by_others_or_here(
     monkeypatch.setattr(driver, "LEAST_CALL_S", 0.0)
     monkeypatch.setattr(driver, "PATIENCE_S", 1e9)
     monkeypatch.setattr(driver, "HEARTBEAT_S", 0.0)
-    monkeypatch.setattr(dealing, "HEARTBEAT_S", 0.0)
+    monkeypatch.setattr(scheduling, "HEARTBEAT_S", 0.0)
     client = Client({"a": 1, "b": 1}, dying(*addresses, error=error, n_before=n_before))
     made_, *rest = begun(made(shards=8), tasks, client, n_iters=150)
     made_.iteration_s = 1.0
     assert_same_shards(collected(made_.run_shards(*rest)), made_, *rest)
     dropped = {record.args[0] for record in caplog.records if record.name == driver.__name__}
     assert dropped <= set(addresses)
-    assert not dropped & made_.members.keys()
+    assert not dropped & made_.workers.keys()
     if n_before == 0:
         assert dropped
 
@@ -608,7 +608,7 @@ def test_a_worker_that_gives_no_answer_is_dropped_when_it_is_overdue_or_gone(
     tasks, every_round, monkeypatch, caplog, is_gone
 ):
     """The first worker that is called has the first shards; others wait in vain for their merge."""
-    monkeypatch.setattr(dealing, "HEARTBEAT_S", 0.0)
+    monkeypatch.setattr(scheduling, "HEARTBEAT_S", 0.0)
     monkeypatch.setattr(driver, "HEARTBEAT_S", 0.0)
     monkeypatch.setattr(driver, "PATIENCE_S", 1e9 if is_gone else -1.0)
     monkeypatch.setattr(driver, "PATIENCE", 0.0 if not is_gone else 1e9)
@@ -623,18 +623,18 @@ def test_a_worker_that_gives_no_answer_is_dropped_when_it_is_overdue_or_gone(
 
     client = Client({"a": 1, "b": 1}, on_call)
     made_, *rest = begun(made(), tasks, client)
-    seats = {address: member.future for address, member in made_.members.items()}
+    futures = {address: handle.future for address, handle in made_.workers.items()}
     got = collected(made_.run_shards(*rest))
     assert_same_shards(got, made_, *rest)
     assert got[0] is None  # progress is called meanwhile
-    assert client.cancelled[0] is seats[silent[0]]
+    assert client.cancelled[0] is futures[silent[0]]
     first = next(record for record in caplog.records if record.name == driver.__name__)
     assert first.args == (silent[0], "is gone" if is_gone else "is too slow")
 
 
 def test_the_shards_that_nobody_has_are_run_here_and_the_others_are_not_run_again(tasks, every_round, monkeypatch):
     """The first worker gives no answer, and the cluster is gone when the second one has answered."""
-    monkeypatch.setattr(dealing, "HEARTBEAT_S", 0.0)
+    monkeypatch.setattr(scheduling, "HEARTBEAT_S", 0.0)
     monkeypatch.setattr(driver, "HEARTBEAT_S", 0.0)
     monkeypatch.setattr(driver, "PATIENCE_S", 1e9)
     monkeypatch.setattr(driver, "PATIENCE", 1e9)
@@ -651,7 +651,7 @@ def test_the_shards_that_nobody_has_are_run_here_and_the_others_are_not_run_agai
 
     client = Client({"a": 1, "b": 1}, on_call)
     made_, *rest = begun(made(), tasks, client)
-    second, client.nthreads = made_.members["b"], nthreads
+    second, client.nthreads = made_.workers["b"], nthreads
     here, plain = [], made_.run_here
 
     def run_here(state, round, shards):
@@ -678,17 +678,17 @@ def test_a_worker_without_a_call_in_a_round_approaches_the_usual_speed(tasks, ev
     client = Client({"a": 1, "b": 1})
     made_, *rest = begun(made(), tasks, client)
     made_.iteration_s = 1e-3
-    made_.members["b"].iteration_s = 1e6  # it is too slow for any shard
+    made_.workers["b"].iteration_s = 1e6  # it is too slow for any shard
     collected(made_.run_shards(*rest))
-    assert made_.members["b"].iteration_s == (1e6 + 1e-3) / 2
+    assert made_.workers["b"].iteration_s == (1e6 + 1e-3) / 2
     assert {address for address, *_ in client.calls} == {"a"}
 
 
-def test_without_a_seat_a_round_is_run_here_after_a_while(tasks, every_round, monkeypatch):
+def test_without_an_actor_a_round_is_run_here_after_a_while(tasks, every_round, monkeypatch):
     """Waiting for 1 s in steps of a tenth of 2.5 s."""
     client = Client({"a": 1})
     made_, *rest = begun(made(), tasks, client)
-    made_.members["a"].future.status, made_.members["a"].seat = "pending", None
+    made_.workers["a"].future.status, made_.workers["a"].actor = "pending", None
     now = [100.0]
     monkeypatch.setattr(driver, "HEARTBEAT_S", 2.5)
     monkeypatch.setattr(driver, "PATIENCE_S", 1.0)
@@ -724,16 +724,16 @@ def test_a_worker_has_four_times_as_long_as_its_shards_should_take(
 ):
     dropped, call = [], SimpleNamespace(shards=[0, 1])
     monkeypatch.setattr(driver, "time", SimpleNamespace(monotonic=lambda: 1000.0 + waited_s))
-    members = [
+    handles = [
         SimpleNamespace(calls=calls, n_threads=n_threads, iteration_s=own_s, address="there", since=1000.0)
         for calls in ([call], [])  # one without a call has nothing to answer
     ]
     part = SimpleNamespace(
         _n_threads=lambda: {"there": n_threads},
         iteration_s=usual_s,
-        _drop=lambda dealer, member, problem: dropped.append(problem),
+        _drop=lambda scheduler, handle, problem: dropped.append(problem),
     )
-    driver.Driver._drop_lost(part, SimpleNamespace(members=members), SimpleNamespace(size=100))
+    driver.Driver._drop_lost(part, SimpleNamespace(workers=handles), SimpleNamespace(size=100))
     assert dropped == expected
 
 
@@ -742,18 +742,18 @@ def test_a_worker_has_four_times_as_long_as_its_shards_should_take(
 
 def test_a_worker_has_the_time_of_its_first_call_until_that_ends(monkeypatch):
     now = [1.0]
-    monkeypatch.setattr(dealing, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(scheduling, "time", SimpleNamespace(monotonic=lambda: now[0]))
     client = Client({"a": 1}, on_call=lambda address: False)
-    client.seats["a"] = None
-    member = dealing.Member("a", 1, Future(client, None), None)
-    member.seat = SimpleNamespace(run=lambda arguments: client._run("a", arguments))
+    client.actors["a"] = None
+    handle = scheduling.WorkerHandle("a", 1, Future(client, None), None)
+    handle.actor = SimpleNamespace(run=lambda arguments: client._run("a", arguments))
     answers = SimpleQueue()
     for now[0] in (1.0, 5.0):
-        member.call(None, [], answers)
-    assert member.since == 1.0
+        handle.call(None, [], answers)
+    assert handle.since == 1.0
     now[0] = 7.0
-    member.end(member.calls[0])
-    assert (member.since, len(member.calls)) == (7.0, 1)  # it begins the second one
+    handle.end(handle.calls[0])
+    assert (handle.since, len(handle.calls)) == (7.0, 1)  # it begins the second one
 
 
 @pytest.mark.parametrize(
@@ -761,9 +761,9 @@ def test_a_worker_has_the_time_of_its_first_call_until_that_ends(monkeypatch):
     [(5.0, 1.0, True, 5.0), (5.0, 1.0, False, 3.0), (5.0, None, False, 5.0), (None, 1.0, False, 1.0)],
 )
 def test_the_speed_of_a_worker_at_the_begin_of_a_round(own_s, usual_s, is_measured, expected):
-    member = dealing.Member("", 1, None, own_s, is_measured=is_measured)
-    member.begin_round(usual_s)
-    assert (member.iteration_s, member.is_measured) == (expected, False)
+    handle = scheduling.WorkerHandle("", 1, None, own_s, is_measured=is_measured)
+    handle.begin_round(usual_s)
+    assert (handle.iteration_s, handle.is_measured) == (expected, False)
 
 
 def test_the_time_of_a_call_is_that_of_one_iteration_on_one_thread(tasks, monkeypatch):
@@ -772,21 +772,23 @@ def test_the_time_of_a_call_is_that_of_one_iteration_on_one_thread(tasks, monkey
     made_, _, round, shards = begun(made(), tasks, client)
     start, clock = made_._start(round, None), iter([10.0, 16.0] * 2)
     monkeypatch.setattr(worker, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    assert client.seats["a"].run((start, shards)).iteration_s == 1.0
-    assert client.seats["a"].run((start, shards[:1])).iteration_s == 1.5
+    assert client.actors["a"].run((start, shards)).iteration_s == 1.0
+    assert client.actors["a"].run((start, shards[:1])).iteration_s == 1.5
 
 
-# ---- who is given which shards ---------------------------------------------------------------------------------------
+# ---- which shards a worker is assigned ----------------------------------------------------------------------------------
 
 
-def dealt(n_shards, members, least=1, most=99, taken=99):
-    """Return who was given how many shards, at most `taken` times, if no call ends meanwhile."""
-    members = [dealing.Member(str(number), *member[:1], None, *member[1:]) for number, member in enumerate(members)]
+def assigned(n_shards, handles, least=1, most=99, taken=99):
+    """Return the number of shards that each worker was assigned, at most `taken` times, if no call ends meanwhile."""
+    handles = [
+        scheduling.WorkerHandle(str(number), *handle[:1], None, *handle[1:]) for number, handle in enumerate(handles)
+    ]
     left, groups = deque(range(n_shards)), []
-    while len(groups) < taken and (given := dealing.take_group(left, members, least, most)):
-        group, member = given
-        member.calls.append(dealing.Call(member, group, []))
-        groups.append((member.address, group))
+    while len(groups) < taken and (given := scheduling.next_group(left, handles, least, most)):
+        group, handle = given
+        handle.calls.append(scheduling.Call(handle, group, []))
+        groups.append((handle.address, group))
     assert [shard for _, group in groups for shard in group] + list(left) == list(range(n_shards))
     return [(address, len(group)) for address, group in groups]
 
@@ -820,62 +822,63 @@ EQUAL = [(1, 1.0), (1, 1.0)]
     ],
 )
 def test_shards_are_dealt_by_threads_and_speed(arguments, expected):
-    assert dealt(*arguments) == expected
+    assert assigned(*arguments) == expected
 
 
 def test_shards_of_a_worker_that_is_dropped_are_left_again_in_order():
-    members = [dealing.Member(name, 1, None, 1.0) for name in "ab"]
+    handles = [scheduling.WorkerHandle(name, 1, None, 1.0) for name in "ab"]
     shards = [Shard(start, start + 1, 0.0) for start in range(6)]
-    dealer = dealing.Dealer(shards, members, 1, 1)
+    scheduler = scheduling.RoundScheduler(shards, handles, 1, 1)
     for number in (0, 1, 1):
-        call = dealing.Call(members[number], [dealer.left.popleft()], [])
-        members[number].calls.append(call)
-    dealer.drop(members[1])
-    assert [shard.start for shard in dealer.left] == [1, 2, 3, 4, 5]
-    assert dealer.members == members[:1]
-    dealer.answers.put((call, "late"))
-    assert dealer.answer() is None
-    assert len(members[0].calls) == 1
+        call = scheduling.Call(handles[number], [scheduler.unassigned.popleft()], [])
+        handles[number].calls.append(call)
+    scheduler.drop(handles[1])
+    assert [shard.start for shard in scheduler.unassigned] == [1, 2, 3, 4, 5]
+    assert scheduler.workers == handles[:1]
+    scheduler.answers.put((call, "late"))
+    assert scheduler.answer() is None
+    assert len(handles[0].calls) == 1
 
 
 def test_a_worker_that_was_not_called_or_slow_once_is_given_shards_again():
     """A worker without a call in a round approaches the usual speed."""
-    members = [
-        dealing.Member(str(number), 1, None, iteration_s) for number, iteration_s in enumerate((1e-6, None, 1.0))
+    handles = [
+        scheduling.WorkerHandle(str(number), 1, None, iteration_s)
+        for number, iteration_s in enumerate((1e-6, None, 1.0))
     ]
-    members[0].is_measured = True
-    members[0].begin_round(1e-6)
-    assert not members[0].is_measured
+    handles[0].is_measured = True
+    handles[0].begin_round(1e-6)
+    assert not handles[0].is_measured
     for _ in range(25):
-        for member in members[1:]:
-            member.begin_round(1e-6)
-    assert [member.iteration_s for member in members] == [1e-6, 1e-6, pytest.approx(1e-6 + 2**-25, rel=1e-5)]
+        for handle in handles[1:]:
+            handle.begin_round(1e-6)
+    assert [handle.iteration_s for handle in handles] == [1e-6, 1e-6, pytest.approx(1e-6 + 2**-25, rel=1e-5)]
     left, n_given = deque(range(64)), [0, 0, 0]
-    while given := dealing.take_group(left, members, 1, 4):
-        group, member = given
-        member.calls.append(dealing.Call(member, group, []))
-        n_given[int(member.address)] += len(group)
+    while given := scheduling.next_group(left, handles, 1, 4):
+        group, handle = given
+        handle.calls.append(scheduling.Call(handle, group, []))
+        n_given[int(handle.address)] += len(group)
     assert min(n_given) > 0
-    unknown = dealing.Member("", 1, None, None)
+    unknown = scheduling.WorkerHandle("", 1, None, None)
     unknown.begin_round(None)
     assert unknown.iteration_s is None
 
 
 def test_the_speed_of_a_worker_is_a_mean_that_begins_with_the_first_call():
-    member = dealing.Member("", 1, None, None)
+    handle = scheduling.WorkerHandle("", 1, None, None)
     for iteration_s, expected in [(8.0, 8.0), (4.0, 7.0), (3.0, 6.0)]:
-        member.measured(iteration_s)
-        assert member.iteration_s == expected
-    assert member.is_measured
+        handle.measured(iteration_s)
+        assert handle.iteration_s == expected
+    assert handle.is_measured
 
 
 def test_arguments_of_a_call_are_dropped_with_its_result():
     """Dask has them in a reference cycle."""
-    member = dealing.Member("", 1, None, None)
-    call = dealing.Call(member, [], ["start", "shards"])
-    member.calls.append(call)
-    member.end(call)
-    assert not member.calls
+    handle = scheduling.WorkerHandle("", 1, None, None)
+    call = scheduling.Call(handle, [], ["start", "shards"])
+    handle.calls.append(call)
+    handle.end(call)
+    assert not handle.calls
     assert call.arguments == []
 
 

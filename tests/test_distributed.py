@@ -19,7 +19,7 @@ import pytest
 import fastspml as fs
 from fastspml import distributed
 from fastspml.cli import main
-from fastspml.cluster import dealing, driver
+from fastspml.cluster import driver, scheduling
 from tests.conftest import open_files
 from tests.fit_cases import bits, small_networks, weighted_tasks
 
@@ -36,7 +36,7 @@ def client():
 
 @pytest.fixture
 def every_round(monkeypatch):
-    """Give every round to the cluster, also where this process would be faster."""
+    """Run every round on the cluster, also where this process would be faster."""
     monkeypatch.setattr(driver.Driver, "_pays", lambda *arguments: True)
     monkeypatch.setattr(driver, "PATIENCE_S", 120.0)
 
@@ -155,7 +155,7 @@ def test_workers_on_the_machine_of_the_driver_share_its_networks(client, tasks, 
             seen.update(client.run(lambda: "memfd:fastspml" in Path("/proc/self/maps").read_text()).values())
 
     distributed.fit(model, file, client, look)
-    assert True in seen  # a worker may not have its seat yet
+    assert True in seen  # a worker may not have its actor yet
     assert open_files("memfd:fastspml") <= before  # some may be of other tests
 
 
@@ -180,25 +180,25 @@ def test_a_worker_that_missed_a_round_is_sent_all_totals(client, tasks, every_ro
     """Here each round has another worker."""
     client.wait_for_workers(N_WORKERS, timeout=120)
     rounds, since = [], []
-    plain_take, plain_run, plain_start = dealing.take_group, driver.Driver._run_there, driver.Driver._start
+    plain_next, plain_run, plain_start = scheduling.next_group, driver.Driver._run_there, driver.Driver._start
 
     def run_there(self, state, round, shards):
         rounds.append(len(shards))
         return plain_run(self, state, round, shards)
 
-    def take_group(left, members, least, most):
-        return plain_take(left, members[len(rounds) % 2 :][:1], least, most)
+    def next_group(unassigned, handles, least, most):
+        return plain_next(unassigned, handles[len(rounds) % 2 :][:1], least, most)
 
     def start(self, round, before):
         since.append(before)
         return plain_start(self, round, before)
 
-    monkeypatch.setattr(dealing, "take_group", take_group)
+    monkeypatch.setattr(scheduling, "next_group", next_group)
     monkeypatch.setattr(driver.Driver, "_run_there", run_there)
     monkeypatch.setattr(driver.Driver, "_start", start)
     model = models(n_iters=200)[0]
     expected = bits(model.fit(tasks))
-    wait_for_seats(monkeypatch)
+    wait_for_actors(monkeypatch)
     assert bits(distributed.fit(again(model), tasks, client)) == expected
     assert len(rounds) > 3
     assert sum(before is None for before in since) >= len(rounds) - 1
@@ -214,21 +214,21 @@ def test_a_shard_that_was_cut_off_is_continued_by_a_worker(client, tasks, every_
 
 
 def wait_for_empty_workers(client):
-    """Wait until no worker has a seat, but not for ever."""
+    """Wait until no worker has an actor, but not for ever."""
     deadline = time.monotonic() + 60
     while any(client.run(lambda dask_worker: list(dask_worker.state.actors)).values()):
         assert time.monotonic() < deadline, "workers keep the networks of a fit that is over"
         time.sleep(0.05)
 
 
-def wait_for_seats(monkeypatch):
-    """Let every round wait until all workers have their seats."""
+def wait_for_actors(monkeypatch):
+    """Let every round wait until all workers have their actors."""
     plain = driver.Driver._ready
 
     def ready(self):
-        while len(members := plain(self)) < len(self.client.nthreads()):
+        while len(handles := plain(self)) < len(self.client.nthreads()):
             time.sleep(0.01)
-        return members
+        return handles
 
     monkeypatch.setattr(driver.Driver, "_ready", ready)
 
@@ -236,14 +236,14 @@ def wait_for_seats(monkeypatch):
 def test_a_worker_that_joins_late_is_given_shards(tasks, every_round, monkeypatch):
     model, callees = models(n_iters=200)[0], []
     expected = bits(model.fit(tasks))
-    plain = dealing.Member.call
+    plain = scheduling.WorkerHandle.call
 
     def call(self, *arguments):
         callees.append(self.address)
         return plain(self, *arguments)
 
-    monkeypatch.setattr(dealing.Member, "call", call)
-    wait_for_seats(monkeypatch)
+    monkeypatch.setattr(scheduling.WorkerHandle, "call", call)
+    wait_for_actors(monkeypatch)
     with distributed.cluster("local:1") as client:
 
         def progress(record):
@@ -298,7 +298,7 @@ def test_stopped_on_a_cluster_and_resumed_anywhere(client, tasks, tmp_path, ever
 def test_a_call_has_so_much_time_and_so_many_bytes_of_totals(tasks, every_round, monkeypatch, limit, n_calls):
     """Counted in a round of 32 shards, for two workers."""
     called = []
-    plain = dealing.Member.call
+    plain = scheduling.WorkerHandle.call
 
     def call(self, start, shards, answers):
         called.append(shards)
@@ -307,13 +307,13 @@ def test_a_call_has_so_much_time_and_so_many_bytes_of_totals(tasks, every_round,
     for name, value in limit.items():
         monkeypatch.setattr(driver, name, value)
     monkeypatch.setattr(driver, "LEAST_CALL_S", 1.0)  # more than all shards take
-    monkeypatch.setattr(dealing.Member, "call", call)
-    wait_for_seats(monkeypatch)
+    monkeypatch.setattr(scheduling.WorkerHandle, "call", call)
+    wait_for_actors(monkeypatch)
     model = fs.SPML.paper(n_iters=700, shards=32)
     expected = bits(model.fit(tasks))
     with distributed.cluster("local:2") as client:
         assert bits(distributed.fit(again(model), tasks, client)) == expected
-    # A worker that has missed a round is given its shards a second time.
+    # A worker that has missed a round is assigned its shards a second time.
     second = min(group[0].start for group in called) + 32 * 2  # by then it is known how long an iteration takes
     groups = {group[0].start: group for group in called if second <= group[0].start < second + 32 * 2}
     assert sum(len(group) for group in groups.values()) == 32
@@ -358,7 +358,7 @@ def test_another_version_on_a_worker_is_noticed(client, tasks, every_round, monk
 
 
 def test_a_cluster_that_cannot_pay_is_said_so_and_costs_little(client, tasks, monkeypatch):
-    with pytest.raises(ValueError, match="a fit with shards=1 cannot be run on a cluster; set shards to 16"):
+    with pytest.raises(ValueError, match="a fit with shards=1 cannot be run on a cluster; use 16 shards for every"):
         distributed.fit(fs.SPML.paper(n_iters=50), tasks, client)
     model = fs.SPML.paper(n_iters=40, shards=3)
     expected = bits(model.fit(tasks))

@@ -84,7 +84,7 @@ def test_search_is_exact(case, form, score):
     rng = np.random.default_rng(1)
     features, weights = SEARCHES[case](text_like(), rng)
     metric = fs.Metric.diagonal(weights, score=score)
-    if form == "factored":  # few and small whole numbers, so that sums of them are exact, too
+    if form == "factored":  # few and small integers, so that sums of them are exact, too
         factors = rng.integers(-1, 2, (120, 6)) * (rng.random((120, 6)) < 0.2)
         metric = fs.Metric.factored(weights, factors.astype(np.float32), score=score)
     network = fs.Network(features)

@@ -417,8 +417,8 @@ def test_settings_of_a_tokenizer_are_plain_values():
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({}, "settings of a tokeniser must be max_df, min_df, stop_words, version; got {}"),
-        ([1], "settings of a tokeniser must be"),
+        ({}, "settings of a tokenizer must be max_df, min_df, stop_words, version; got {}"),
+        ([1], "settings of a tokenizer must be"),
         ({"version": 2, "stop_words": True, "min_df": 1, "max_df": 1.0}, "have version 2, this fastspml knows version 1"),
         ({"version": 1, "stop_words": "yes", "min_df": 1, "max_df": 1.0}, "stop_words must be True or False, got 'yes'"),
         ({"version": 1, "stop_words": True, "min_df": -1, "max_df": 1.0}, "min_df must be"),

@@ -35,7 +35,7 @@ def name_of(metric):
 
 @pytest.fixture(scope="module")
 def network():
-    """A directed network of 30 nodes; features are whole numbers."""
+    """A directed network of 30 nodes; features are integers."""
     rng = np.random.default_rng(0)
     links = rng.random((30, 30)) < 0.12
     np.fill_diagonal(links, False)

@@ -69,8 +69,8 @@ def test_labels_are_strings_or_whole_numbers(labels, expected):
             ValueError,
             r"nodes must not contain NUL characters, got 'a\\x00'",
         ),
-        (np.array(["a", b"b"], dtype=object), TypeError, "nodes must be all strings or all whole numbers"),
-        ([True, False], TypeError, "nodes must be strings or whole numbers, got bool"),
+        (np.array(["a", b"b"], dtype=object), TypeError, "nodes must be all strings or all integers"),
+        ([True, False], TypeError, "nodes must be strings or integers, got bool"),
     ],
 )
 def test_other_labels_are_refused(labels, error, sentence):

@@ -267,7 +267,8 @@ def test_a_metric_that_runs_away_is_stopped():
     network = make_network(dtype=np.float64)
     huge = fs.Network(network.features.toarray() * 1e120, network.adjacency)
     with pytest.raises(
-        FloatingPointError, match="metric is not finite after iteration .* increase the regularisation weights or scale"
+        FloatingPointError,
+        match="metric is not finite after iteration .* increase the regularisation weights or scale the rows",
     ):
         fs.SPML.paper(reg=1e-300, n_iters=50).fit(huge)
 

@@ -23,7 +23,7 @@ FORMS = ("diagonal", "full", "factored")
 
 
 def metric_of(form, score, length_weight, n_features=12):
-    """Return a metric with whole numbers, so that sums are exact."""
+    """Return a metric with integers, so that sums are exact."""
     rng = np.random.default_rng(1)
     weights, root = rng.integers(0, 4, n_features).astype(float), rng.integers(-2, 3, (n_features, 3)).astype(float)
     options = {"score": score, "length_weight": length_weight}

@@ -51,7 +51,7 @@ def assert_same_metric(got, expected):
 
 
 def all_metrics(model):
-    return [*model.parts(), *(getattr(model, "combined_metrics_", None) or [])]
+    return [*model.regularised_metrics(), *(getattr(model, "combined_metrics_", None) or [])]
 
 
 def assert_same_model(got, expected):
@@ -65,7 +65,7 @@ def assert_same_model(got, expected):
     for part in ("iteration", "harmonic", "work"):
         assert getattr(got.state_, part) == getattr(expected.state_, part)
     assert got.n_iters_ == expected.n_iters_ == expected.state_.iteration
-    for part in ("totals", "moments", "violations", "columns"):
+    for part in ("totals", "moments", "violations", "kept_features"):
         if getattr(expected.state_, part) is None:
             assert getattr(got.state_, part) is None
         else:

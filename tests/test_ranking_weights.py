@@ -260,9 +260,9 @@ def test_a_fold_keeps_its_last_fit_for_other_rankings():
     fold, n_threads = Folds([members_and_hubs(2)], 3, 0, []).usable[0], []
 
     class Watched(fs.SPML):
-        def stages(self, *arguments, **options):
+        def fit_until(self, *arguments, **options):
             n_threads.append(self.n_threads)
-            return super().stages(*arguments, **options)
+            return super().fit_until(*arguments, **options)
 
     def fit(setting, function=evaluate_rankings):
         function(Watched(n_threads=3), [setting], fold, as_scoring("auc"), is_stopped)

@@ -534,7 +534,7 @@ def test_npz_by_relation(tmp_path):
         ({"X_data": np.full(7, np.nan)}, None, "net.npz: features must be finite, but row 0"),
         ({"X_data": np.array(["a"] * 7)}, None, "net.npz: X_data must be a list of numbers, got <U1 of shape (7,)."),
         ({"node_names": np.array(list("vw"))}, None, "net.npz: nodes has shape (2,), but there are 5 nodes"),
-        ({"node_names": np.ones(5)}, None, "net.npz: nodes must be strings or whole numbers, got float64."),
+        ({"node_names": np.ones(5)}, None, "net.npz: nodes must be strings or integers, got float64."),
         ({"attr_names": np.array(["a", "a", "b"])}, None, "net.npz: vocabulary must be distinct; 'a' occurs 2 times."),
         (
             {"label": np.arange(4)},

@@ -73,9 +73,9 @@ def test_runs_are_found_by_name_but_not_within_runs(tmp_path):
 def test_a_run_without_history_has_no_pace_and_no_auc(tmp_path):
     folder = write_run(tmp_path / "run")
     with locked(folder):
-        listed = list_run(folder)
-    assert (listed.state, listed.iteration, listed.elapsed_s, listed.left_s) == ("running", 0, 0.0, None)
-    assert (listed.best_auc, listed.auc, listed.auc_of, listed.reason) == (None, None, None, None)
+        status = list_run(folder)
+    assert (status.state, status.iteration, status.elapsed_s, status.left_s) == ("running", 0, 0.0, None)
+    assert (status.best_auc, status.auc, status.auc_of, status.reason) == (None, None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -91,28 +91,28 @@ def test_a_run_without_history_has_no_pace_and_no_auc(tmp_path):
 def test_the_time_left_is_at_the_pace_since_the_first_line(tmp_path, history, expected):
     folder = write_run(tmp_path / "run", history)
     with locked(folder):
-        listed = list_run(folder)
-    assert (listed.left_s, listed.iteration) == (expected, history[-1]["iteration"])
+        status = list_run(folder)
+    assert (status.left_s, status.iteration) == (expected, history[-1]["iteration"])
 
 
 def test_a_running_run_shows_lines_after_its_checkpoint(tmp_path):
     folder = write_run(tmp_path / "run", [line(100, 1.0, auc=0.6), line(200, 3.0)])
     with locked(folder):
-        listed = list_run(folder)
-    assert (listed.auc, listed.best_auc, listed.elapsed_s, listed.pid) == (0.6, 0.6, 3.0, os.getpid())
+        status = list_run(folder)
+    assert (status.auc, status.best_auc, status.elapsed_s, status.pid) == (0.6, 0.6, 3.0, os.getpid())
 
 
 def test_the_auc_of_settings_is_the_best_but_not_the_last(tmp_path):
     trials = "".join(json.dumps({"auc": auc}) + "\n" for auc in (0.7, 0.8, 0.6))
-    listed = list_run(write_run(tmp_path / "run", selection_jsonl=trials))
-    assert (listed.best_auc, listed.auc, listed.auc_of) == (0.8, None, "cross-validation")
+    status = list_run(write_run(tmp_path / "run", selection_jsonl=trials))
+    assert (status.best_auc, status.auc, status.auc_of) == (0.8, None, "cross-validation")
 
 
 def test_a_finished_run_runs_nowhere_even_if_its_folder_is_locked(tmp_path):
     folder = write_run(tmp_path / "run", [line(100, 1.0)], model_h5="")
     with locked(folder):
-        listed = list_run(folder)
-    assert (listed.state, listed.iteration, listed.host, listed.pid) == ("finished", 400, None, None)
+        status = list_run(folder)
+    assert (status.state, status.iteration, status.host, status.pid) == ("finished", 400, None, None)
 
 
 @pytest.mark.parametrize(
@@ -160,10 +160,10 @@ def test_a_lock_that_names_nobody_is_held_all_the_same(tmp_path, content, monkey
         other.write(content)
         other.flush()
         fcntl.flock(other, fcntl.LOCK_EX)
-        listed = list_run(folder)
+        status = list_run(folder)
         with pytest.raises(BlockingIOError, match="is in use by another process; wait"), locked(folder):
             pass
-    assert (listed.state, listed.host, listed.pid) == ("running", None, None)
+    assert (status.state, status.host, status.pid) == ("running", None, None)
     assert pauses == [0.1] * 4
 
 
@@ -464,7 +464,7 @@ def test_the_auc_is_a_mean_over_tasks_that_have_one(learned):
 def test_a_full_metric_of_many_features_is_not_evaluated_during_training(learned, monkeypatch, n_columns, expected):
     model = learned[3]
     columns = None if n_columns is None else np.arange(n_columns)
-    monkeypatch.setattr(model.state_, "columns", columns)
+    monkeypatch.setattr(model.state_, "kept_features", columns)
     assert is_quick(model) is expected
 
 

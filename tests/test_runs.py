@@ -696,10 +696,10 @@ def test_a_killed_run_is_listed_at_its_checkpoint(tmp_path):
     assert list_run(folder).iteration == 0
     for name in ("000000000000100.h5", "000000000000200.h5", "000000000000300.h5.damaged"):
         (folder / "checkpoints" / name).write_text("")
-    listed = list_run(folder)
-    assert (listed.state, listed.iteration, listed.elapsed_s) == ("stopped", 200, 3.0)
-    assert (listed.best_auc, listed.auc, listed.auc_of) == (0.7, 0.7, "hidden nodes")
-    assert listed.left_s == pytest.approx(2.0 / 100 * 200)
+    status = list_run(folder)
+    assert (status.state, status.iteration, status.elapsed_s) == ("stopped", 200, 3.0)
+    assert (status.best_auc, status.auc, status.auc_of) == (0.7, 0.7, "hidden nodes")
+    assert status.left_s == pytest.approx(2.0 / 100 * 200)
 
 
 def test_the_list_says_where_a_run_is_running(tmp_path, capsys):
@@ -713,8 +713,8 @@ def test_the_list_says_where_a_run_is_running(tmp_path, capsys):
 
 def test_the_best_auc_is_the_largest_and_the_last_is_the_last(tmp_path):
     history = [line(100, 1.0, auc=0.6), line(200, 3.0, auc=0.9), line(400, 6.0, auc=0.8)]
-    listed = list_run(write_run(tmp_path / "run", history, model_h5=""))
-    assert (listed.state, listed.best_auc, listed.auc, listed.left_s) == ("finished", 0.9, 0.8, None)
+    status = list_run(write_run(tmp_path / "run", history, model_h5=""))
+    assert (status.state, status.best_auc, status.auc, status.left_s) == ("finished", 0.9, 0.8, None)
 
 
 def test_a_select_run_is_listed_with_its_cross_validated_auc(file, tmp_path, capsys):
@@ -744,8 +744,8 @@ def test_odd_lines_break_neither_the_list_nor_a_report_nor_a_run(short, tmp_path
     (folder / "history.jsonl").write_bytes(history.encode("latin-1"))
     for name in ("log.jsonl", "selection.jsonl", "versions.json", "lock"):
         (folder / name).write_bytes(odd.encode("latin-1"))
-    listed = list_run(folder)
-    assert (listed.best_auc, listed.elapsed_s) == (0.5, 4.0)
+    status = list_run(folder)
+    assert (status.best_auc, status.elapsed_s) == (0.5, 4.0)
     assert about_run(folder)["seconds"] in (4.0, 5.0)
     (folder / "model.h5").unlink()
     assert main(["runs", str(tmp_path)]) == 0
@@ -793,9 +793,9 @@ def test_a_run_with_a_damaged_configuration_is_listed_as_failed(tmp_path):
     for number, text in enumerate(("n_iters = ", "seed = 1", 'n_iters = "x"', "n_iters = inf", "a = " + "[" * 50_000)):
         folder = write_run(tmp_path / str(number))
         (folder / "config.toml").write_text(text)
-        listed = list_run(folder)
-        assert (listed.state, listed.iteration, listed.n_iters, listed.elapsed_s) == ("failed", 0, 0, 0.0)
-        assert listed.reason
+        status = list_run(folder)
+        assert (status.state, status.iteration, status.n_iters, status.elapsed_s) == ("failed", 0, 0, 0.0)
+        assert status.reason
 
 
 # ---- the networks of a run ----

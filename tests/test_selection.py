@@ -140,7 +140,7 @@ def test_everything_is_tried_and_the_best_is_fitted_on_all_nodes(tasks):
 
 
 def test_a_setting_and_fold_costs_one_fit_and_nothing_is_prepared_twice(tasks, monkeypatch):
-    counts = {"stages": 0, "prepare": 0}
+    counts = {"fit_until": 0, "prepare": 0}
     for name in counts:
         original = getattr(Estimator, name)
 
@@ -151,7 +151,7 @@ def test_a_setting_and_fold_costs_one_fit_and_nothing_is_prepared_twice(tasks, m
         monkeypatch.setattr(Estimator, name, counted)
     fs.select(fs.SPML.paper(weighting="tfidf"), tasks, GRID, n_folds=3, n_threads=2)
     n_settings = 6  # numbers of iterations cost nothing
-    assert counts == {"stages": n_settings * 3 + 1, "prepare": 3 + 1}
+    assert counts == {"fit_until": n_settings * 3 + 1, "prepare": 3 + 1}
 
 
 def test_threads_do_not_change_the_result(tasks):
@@ -164,9 +164,9 @@ def test_every_fit_without_a_fold_takes_one_thread(tasks):
     seen = []
 
     class Watched(fs.SPML):
-        def stages(self, *arguments, **options):
+        def fit_until(self, *arguments, **options):
             seen.append(self.n_threads)
-            return super().stages(*arguments, **options)
+            return super().fit_until(*arguments, **options)
 
     fs.select(Watched(n_threads=3, metric="diagonal"), tasks, {"n_iters": [5]}, n_folds=2, n_threads=2)
     assert set(seen[:-1]) == {1}
@@ -179,10 +179,10 @@ def test_fits_run_on_as_many_threads_as_are_given(tasks, monkeypatch):
     all_have_begun = threading.Barrier(3)
 
     class Waiting(fs.SPML):
-        def stages(self, *arguments, **options):
+        def fit_until(self, *arguments, **options):
             if self.n_threads == 1:  # not the fit to all nodes
                 all_have_begun.wait(20)
-            return super().stages(*arguments, **options)
+            return super().fit_until(*arguments, **options)
 
     selection = fs.select(Waiting(n_threads=2, metric="diagonal"), tasks, {"n_iters": [5]}, n_folds=3, n_threads=3)
     assert selection.is_complete_
@@ -290,7 +290,7 @@ def test_leaving_a_selection_ends_the_running_fit_and_starts_no_other(tasks):
     has_begun, fits = threading.Event(), []
 
     class Endless(fs.SPML):
-        def stages(self, prepared, iterations, progress):
+        def fit_until(self, prepared, iterations, progress):
             fits.append(iterations)
             has_begun.set()
             for _ in range(60_000 if len(fits) == 1 else 0):  # a minute, if it is not ended
@@ -306,7 +306,7 @@ def test_leaving_a_selection_ends_the_running_fit_and_starts_no_other(tasks):
     assert len(fits) == 1
 
 
-def test_numbers_of_iterations_are_looked_at_by_default(tasks):
+def test_numbers_of_iterations_are_evaluated_by_default(tasks):
     selection = fs.select(fs.SPML.paper(n_iters=128, weighting="tfidf"), tasks, {"reg": [0.1]}, n_folds=2)
     assert sorted(trial.params["n_iters"] for trial in selection.trials_) == [2, 8, 32, 64, 128]
 
@@ -330,9 +330,9 @@ def test_the_default_grid_is_tried_by_halving(tasks, estimator, n_settings):
         if not {"length_weight", "neighbour_weight", "ensemble"} & set(t.params)
         and (t.params["metric"], t.params["score"]) != ("factored", "distance")
     ]  # without refinements
-    n_looks = [sum(trial.params["n_iters"] == n for trial in trials) for n in (1, 4, 16, 32, 64)]
+    n_evals = [sum(trial.params["n_iters"] == n for trial in trials) for n in (1, 4, 16, 32, 64)]
     expected = [sum(-(-size // rung) for size in sizes) for rung in (1, 4, 16, 64, 64)]
-    assert n_looks == expected
+    assert n_evals == expected
 
 
 @pytest.mark.parametrize("estimator", [fs.SPML.paper(), fs.MTSPML.paper()])
@@ -420,7 +420,7 @@ def test_halving_keeps_the_best_of_every_step(tasks):
     ],
 )
 def test_rungs_at_which_nothing_is_evaluated_are_left_out(n_iters, expected):
-    assert rungs_of([{"n_iters": looks} for looks in n_iters]) == expected
+    assert rungs_of([{"n_iters": eval_iters} for eval_iters in n_iters]) == expected
 
 
 def test_halving_stops_between_rungs(tasks):
@@ -833,7 +833,7 @@ def test_what_is_done_stays_usable_when_interrupted(tasks, how):
 
     selection = fs.select(fs.SPML.paper(weighting="tfidf"), tasks, GRID, n_folds=3, n_threads=1, progress=progress)
     assert not selection.is_complete_
-    assert len(selection.trials_) == 4  # two settings on three folds, twice looked at
+    assert len(selection.trials_) == 4  # two settings on three folds, each evaluated twice
     assert selection.best_score_ == max(trial.score for trial in selection.trials_) == seen[-1].best.score
     assert hasattr(selection.best_estimator_, "metric_")
     assert [record.n_done for record in seen] == list(range(1, 8))

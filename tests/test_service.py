@@ -466,12 +466,12 @@ def test_a_ranking_by_features_alone_names_no_neighbour(running):
         ('{"node": "nobody"}', 404, "no node of 'fruit' is called 'nobody'"),
         ('{"node": {}}', 400, "node must be the name of a node, got an object"),
         ('{"node": 1.5}', 400, "node must be the name"),
-        ('{"node": "anna", "k": 0}', 400, "k must be a whole number from 1 to 100, got 0"),
+        ('{"node": "anna", "k": 0}', 400, "k must be an integer from 1 to 100, got 0"),
         ('{"node": "anna", "k": 101}', 400, "got 101"),
         ('{"node": "anna", "k": 2.0}', 400, "got 2.0"),
         ('{"node": "anna", "k": "2"}', 400, "got a string"),
         ('{"node": "anna", "k": true}', 400, "got true or false"),
-        ('{"node": "anna", "reasons": -1}', 400, "reasons must be a whole number from 0 to 50, got -1"),
+        ('{"node": "anna", "reasons": -1}', 400, "reasons must be an integer from 0 to 50, got -1"),
         ('{"node": "anna", "reasons": 51}', 400, "got 51"),
         ('{"node": "anna", "task": 1}', 400, "'task' is not a field of a request"),
         ('{"node": "anna", "k": ' + 30 * "1" + "}", 400, f"got {17 * '1'}...."),
@@ -924,7 +924,7 @@ def test_the_command_refuses_what_it_cannot_serve(capsys, tmp_path):
     fs.save_model(tmp_path / "metric.h5", fs.Metric.identity(5, vocabulary=WORDS))
     files = tmp_path / "metric.h5", tmp_path / "nets.h5"
     assert "there are 2 tasks; give --task with one of fruit, other" in run_cli(capsys, "serve", *files)[1]
-    assert "k must be a whole number from 1 to 1000" in run_cli(capsys, "serve", *files, "--task", 0, "-k", 0)[1]
+    assert "k must be an integer from 1 to 1000" in run_cli(capsys, "serve", *files, "--task", 0, "-k", 0)[1]
     assert "port must be from 0 to 65535" in run_cli(capsys, "serve", *files, "--task", 0, "--port", 65536)[1]
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

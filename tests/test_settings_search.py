@@ -184,11 +184,11 @@ def test_folds_without_a_defined_score_are_refused_unless_another_has_one():
     assert search.choice().score == 0.5
 
 
-@pytest.mark.parametrize("n_looks", [(2, 1), (1, 2)])
-def test_every_fold_must_have_every_evaluation(n_looks):
-    looks = [Evaluation({"n_iters": n}, 0.5, (0.5,), {}) for n in (1, 2)]
+@pytest.mark.parametrize("n_evals", [(2, 1), (1, 2)])
+def test_every_fold_must_have_every_evaluation(n_evals):
+    evaluations = [Evaluation({"n_iters": n}, 0.5, (0.5,), {}) for n in (1, 2)]
     with pytest.raises(ValueError, match="argument"):
-        as_trials([(looks[:n], 0.1) for n in n_looks])
+        as_trials([(evaluations[:n], 0.1) for n in n_evals])
 
 
 def test_a_trial_has_the_values_of_every_fold():

@@ -17,7 +17,7 @@ from fastspml.kernels import draws
 from fastspml.training import estimator, shards
 from fastspml.training.layout import stack
 from fastspml.training.packed import unpack
-from fastspml.training.solution import learned_part
+from fastspml.training.solution import learned_entries
 from tests import naive
 from tests.conftest import dense, make_network
 
@@ -37,11 +37,11 @@ def drawn(networks, pooled, n_iters, seed=3):
 
 def as_matrix(column, model):
     """Return one column of totals as a matrix over all features."""
-    columns = model.state_.columns
-    if columns is None:
+    kept = model.state_.kept_features
+    if kept is None:
         return np.diag(column)
     matrix = np.zeros((model.n_features_, model.n_features_))
-    matrix[np.ix_(columns, columns)] = unpack(column)
+    matrix[np.ix_(kept, kept)] = unpack(column)
     return matrix
 
 
@@ -57,7 +57,7 @@ def assert_follows_the_twin(model, networks, regs, priors, n_iters, pooled):
         params["seed"], params["rank"] // params["ensemble"], params["step"], params["ensemble"],
     )  # fmt: skip
     rank = params["rank"] // params["ensemble"]
-    for t, seen in enumerate(model.stages(model.prepare(networks), range(1, n_iters + 1)), start=1):
+    for t, seen in enumerate(model.fit_until(model.prepare(networks), range(1, n_iters + 1)), start=1):
         for c in range(len(regs)):
             assert_close(as_matrix(seen.state_.totals[:, c], seen), expected[t - 1][c])
         if params["metric"] == "factored":
@@ -68,7 +68,7 @@ def assert_follows_the_twin(model, networks, regs, priors, n_iters, pooled):
         for c in range(len(regs)):
             if params["average"] and params["projection"] in ("never", "every"):
                 mean = naive.mean_metric([totals[c] for totals in expected[:t]], regs[c], priors[c])
-                part = learned_part(
+                entries = learned_entries(
                     seen.state_,
                     seen.algorithm(len(networks)),
                     c,
@@ -76,7 +76,9 @@ def assert_follows_the_twin(model, networks, regs, priors, n_iters, pooled):
                     is_projected=False,
                     projection_interval=0,
                 )
-                full = np.diag(part) if part.ndim == 1 else as_matrix(part[np.tril_indices(len(part))], seen)
+                full = (
+                    np.diag(entries) if entries.ndim == 1 else as_matrix(entries[np.tril_indices(len(entries))], seen)
+                )
                 assert_close(full, mean)
         assert seen.state_.violations.tolist() == violations[:t]
         assert seen.n_iters_ == t

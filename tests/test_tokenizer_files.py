@@ -1,4 +1,4 @@
-"""Tokenisers in files of networks and models: stored, optional, and refused with a sentence where they are hostile."""
+"""Tokenizers in files of networks and models: stored, optional, and refused with a sentence where they are hostile."""
 
 from __future__ import annotations
 

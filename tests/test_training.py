@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import threading
 from dataclasses import replace
 from queue import Empty, SimpleQueue
@@ -15,7 +16,7 @@ import fastspml as fs
 from fastspml.kernels.arguments import BAD_ITERATION, N_COUNTERS
 from fastspml.kernels.rows import SplitRows
 from fastspml.sparse import mapped
-from fastspml.training import chunks, estimator, layout, packed, shards, stages
+from fastspml.training import chunks, estimator, layout, loop, packed, shards
 from fastspml.training import state as states
 from fastspml.training.problem import check_finite, kernel_settings, project
 from tests.conftest import make_network
@@ -119,7 +120,7 @@ def test_parameters_are_checked_wherever_training_begins_or_continues(network, p
     model.set_params(**params)
     for begin in (
         lambda: model.prepare(network),
-        lambda: model.stages(prepared, [1]),
+        lambda: model.fit_until(prepared, [1]),
         lambda: model.resume(network),
         lambda: model.partial_fit(network, 1),
     ):
@@ -375,11 +376,11 @@ def test_projected_totals_are_those_of_projected_metrics(networks, form, average
     got = project(replace(problem, projection_interval=5), state)
     harmonic = sum(1 / t for t in range(1, 10))
     for column, (reg, prior) in enumerate([(0.04, 1.0), (0.05, 0.0)]):
-        metric = model.parts()[column]
+        metric = model.regularised_metrics()[column]
         expected = metric.project()
         unprojected, wanted = as_entries(metric), as_entries(expected)
         assert not np.array_equal(unprojected, wanted)
-        P = prior * (np.ones(9) if form == "diagonal" else packed.pack(np.eye(len(state.columns))))
+        P = prior * (np.ones(9) if form == "diagonal" else packed.pack(np.eye(len(state.kept_features))))
         assert got.totals[:, column] == pytest.approx(10 * reg * (wanted - P), abs=1e-9)
         if average:
             change = got.totals[:, column] - before[0][:, column]
@@ -505,13 +506,13 @@ def test_a_state_in_the_middle_of_a_shard_has_all_iterations(n_iters, has_local)
     assert np.array_equal(state.totals, state.whole.totals)
 
 
-# ---- stages ----------------------------------------------------------------------------------------------------------
+# ---- the loop --------------------------------------------------------------------------------------------------------
 
 
 def test_progress_has_the_time_and_the_share_of_violated_triplets(network, monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK_TRIPLETS", 100)
     clock = iter([5.0, 7.5, 8.0, 12.0])
-    monkeypatch.setattr(stages, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     records = []
     model = fs.SPML.paper(n_iters=25).fit(network, progress=records.append)
     assert [record.elapsed_s for record in records] == [2.5, 3.0, 7.0]
@@ -529,7 +530,7 @@ def test_before_any_iteration_no_triplet_is_violated(network, n_iters):
         def run_shards(state, round, shards):
             yield None
 
-        return stages.nullcontext(run_shards)
+        return loop.nullcontext(run_shards)
 
     records = []
     model.resume(network, lambda record: records.append(record) or True, runner)
@@ -544,7 +545,7 @@ def test_a_runner_is_given_the_last_iteration_and_the_threads(network, monkeypat
 
     def runner(problem, state, until, n_threads):
         asked.append((problem.n_shards, state.iteration, until, n_threads))
-        return stages.nullcontext(shards.threads(problem, 1))
+        return loop.nullcontext(shards.threads(problem, 1))
 
     got = fs.SPML.paper(shards=2, n_iters=50, n_threads=2).fit(network, None, runner)
     assert asked == [(2, 0, 50, 2)]
@@ -843,7 +844,7 @@ def test_triplets_are_drawn_by_number_where_less_than_one_pair_in_16_is_one(n_ot
     """A pair is a link, 1 here, and a node of the largest network."""
     tasks = layout.stack(one_triplet(n_others), pooled=True).tasks
     assert tasks.draws_by_number.tolist() == [by_number]
-    assert tasks.group_sizes.tolist() == [n_others]
+    assert tasks.n_candidates.tolist() == [n_others]
     assert tasks.triplet_starts.tolist() == ([0, 1, *[1] * (n_others + 2)] if by_number else [])
 
 
@@ -861,8 +862,8 @@ def test_networks_are_stacked_in_groups_and_share_rows(network):
     apart, together = layout.stack(networks, pooled=False), layout.stack(networks, pooled=True)
     assert apart.tasks.group_starts.tolist() == [0, 1, 2, 3]
     assert together.tasks.group_starts.tolist() == [0, 3]
-    assert apart.tasks.group_sizes.tolist() == [14, 20, 14]
-    assert together.tasks.group_sizes.tolist() == [20]
+    assert apart.tasks.n_candidates.tolist() == [14, 20, 14]
+    assert together.tasks.n_candidates.tolist() == [20]
     for stacked in (apart, together):
         assert stacked.tasks.node_starts.tolist() == [0, 14, 34, 48]
         assert stacked.tasks.row_starts.tolist() == [0, 14, 0]
@@ -939,6 +940,20 @@ def test_small_networks_are_copied(network):
 
 
 # ---- packed triangles ------------------------------------------------------------------------------------------------
+
+
+def test_models_pickled_before_know_their_kept_features():
+    """Their states called the features that have a row `columns`. Protocol 2 stores the length before each name."""
+    network = make_network()
+    model = fs.SPML.paper(metric="full", n_iters=20).fit(network, progress=lambda record: True)
+    now, before = (len(name).to_bytes(4, "little") + name for name in (b"kept_features", b"columns"))
+    pickled = pickle.dumps(model, protocol=2)
+    assert pickled.count(now) == 1
+    got = pickle.loads(pickled.replace(now, before))
+    assert vars(got.state_).keys() == vars(model.state_).keys()
+    assert got.state_.kept_features.tolist() == model.state_.kept_features.tolist()
+    got, expected = got.resume(network), model.resume(network)
+    assert got.metric_.matrix.tobytes() == expected.metric_.matrix.tobytes()
 
 
 def test_a_triangle_is_packed_row_by_row():

@@ -19,7 +19,7 @@ OTHER = np.array([[0, 5, 0, 2], [1, 0, 0, 0]])
 @pytest.mark.parametrize("dtype", [int, np.float32, float])
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds(kind, dtype):
-    """Whole numbers are kept as float32, and so are their weights, rounded once."""
+    """Integers are kept as float32, and so are their weights, rounded once."""
     other = OTHER.astype(dtype)
     weighting = fs.Weighting(kind).fit([fs.Network(COUNTS), fs.Network(other)])
     got = weighting.transform(fs.Network(other)).features

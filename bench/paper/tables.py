@@ -120,7 +120,7 @@ def chosen_edges(records: Sequence[Record], grids: Mapping[str, Any], n_iters: i
         for part in _as_list(grid):
             for name, of_part in part.items():
                 values.setdefault(name, set()).update(of_part)
-        values.setdefault("n_iters", {n_iters // 64, n_iters})  # the first and the last that `select` looks at
+        values.setdefault("n_iters", {n_iters // 64, n_iters})  # the first and the last that `select` evaluates
         for name, all_values in values.items():
             ordered = sorted(value for value in all_values if isinstance(value, (int, float)))
             taken = [value for params in chosen if name in params for value in _as_list(params[name])]

@@ -52,7 +52,7 @@ class Case:
         prepared = network if isinstance(network, Prepared) else model.prepare(network)
 
         def fit() -> fs.SPML:
-            for _ in model.stages(prepared, [n_iters]):
+            for _ in model.fit_until(prepared, [n_iters]):
                 pass
             return model
 

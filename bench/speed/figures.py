@@ -28,12 +28,12 @@ def objective(part: dict[str, Any], folder: Path) -> None:
         layout="constrained",
     )  # fmt: skip
     for (reg, curves), row in zip(part["curves"].items(), panels, strict=True):
-        best = min(look["objective"] for curve in curves.values() for look in curve)
+        best = min(point["objective"] for curve in curves.values() for point in curve)
         for axes, key, title in zip(row, ("objective", "auc"), ("objective", "AUC of hidden nodes"), strict=True):
             for name, curve in curves.items():
                 colour, marker, line = STYLES[name]
                 axes.plot(
-                    [look["s"] for look in curve], [look[key] for look in curve], color=colour, marker=marker,
+                    [point["s"] for point in curve], [point[key] for point in curve], color=colour, marker=marker,
                     linestyle=line, markersize=4, linewidth=1, markerfacecolor="none", label=name,
                 )  # fmt: skip
             axes.set_xscale("log")
@@ -70,7 +70,7 @@ def growth(part: dict[str, Any], folder: Path) -> None:
 
 
 def _short(value: int) -> str:
-    """Return a whole number with k for thousands and M for millions."""
+    """Return an integer with k for thousands and M for millions."""
     for size, letter in ((1_000_000, "M"), (1_000, "k")):
         if value >= size:
             return f"{value / size:g}{letter}"

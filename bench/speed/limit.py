@@ -52,14 +52,14 @@ class LimitSPML:
 
     def __init__(self, network: Network, metric: str = "diagonal") -> None:
         prepared = SPML.paper(metric=metric).prepare(network)
-        (rows, links, _), columns = prepared.stacked, prepared.columns
+        (rows, links, _), kept_features = prepared.stacked, prepared.kept_features
         if isinstance(rows.nonzeros, SplitRows):  # of a network that is too large to be copied for a fit
             rows = rows._replace(nonzeros=as_records(rows.features, rows.values))
         self._arrays = [*rows, *links]  # in the order of the struct
         if links.targets.itemsize != 4 or rows.nonzeros.itemsize != 8:
             raise ValueError("the C loop takes indices and attributes of 32 bits.")
-        n_words = network.n_features if columns is None else len(columns)
-        self._n_entries = n_words if columns is None else n_words * (n_words + 1) // 2
+        n_words = network.n_features if kept_features is None else len(kept_features)
+        self._n_entries = n_words if kept_features is None else n_words * (n_words + 1) // 2
         self._struct = _Network(
             *(array.ctypes.data for array in self._arrays), network.n_nodes, network.n_links, n_words,
             64 * len(links.filter),

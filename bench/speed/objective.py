@@ -16,7 +16,7 @@ from scipy import sparse
 
 import fastspml as fs
 from bench.speed import networks, peers
-from bench.speed.timing import looks, seconds_of
+from bench.speed.timing import seconds_of, timed_values
 from fastspml.metric import DiagonalMetric
 
 REGS, MARGIN = (1e-4, 1e-5), 1.0  # the second gives the better AUC, and takes longer
@@ -54,7 +54,7 @@ class Evaluator:
         """Return seconds, objective and AUC each time a method shows its weights; `before_s` was spent before."""
         return [
             {"s": before_s + seconds, "objective": self.objective(found, reg), "auc": self.auc(found)}
-            for seconds, found in looks(weights, limit_s)
+            for seconds, found in timed_values(weights, limit_s)
         ]
 
 
@@ -68,7 +68,7 @@ def problem(network: fs.Network, n_hidden: int, n_fresh: int) -> tuple[fs.Networ
 
 
 def doubling(first: int) -> Iterator[int]:
-    """Yield an endless increasing sequence of whole numbers that doubles with every second one."""
+    """Yield an endless increasing sequence of integers that doubles with every second one."""
     last = 0
     for step in count():
         number = round(first * 2 ** (step / 2))
@@ -77,10 +77,10 @@ def doubling(first: int) -> Iterator[int]:
         last = number
 
 
-def by_fastspml(train: fs.Network, reg: float, n_looks: int = 30, **params: Any) -> Iterator[np.ndarray]:
+def by_fastspml(train: fs.Network, reg: float, n_evals: int = 30, **params: Any) -> Iterator[np.ndarray]:
     """Yield the weights of fastspml after more and more iterations."""
     model = fs.SPML.paper(reg=reg, margin=MARGIN, projection="never", seed=TRAINING_SEED, **params)
-    for _ in model.stages(model.prepare(train), list(islice(doubling(500), n_looks))):
+    for _ in model.fit_until(model.prepare(train), list(islice(doubling(500), n_evals))):
         yield model.metric_.weights
 
 
@@ -185,7 +185,7 @@ def reached(curves: dict[str, Curve], within: float = 0.01) -> list[dict[str, An
     for tol, point in zip(TOLERANCES, curves.get("LIBLINEAR", []), strict=False):
         wanted = point["objective"] * (1 + within)
         seconds = {
-            name: next((look["s"] for look in curve if look["objective"] <= wanted), None)
+            name: next((point["s"] for point in curve if point["objective"] <= wanted), None)
             for name, curve in curves.items()
             if name != "LIBLINEAR"
         }

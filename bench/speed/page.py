@@ -21,7 +21,7 @@ Made by `python -m bench.speed`. {machine["cores"]} cores of {machine["processor
 {machine["python"]}; {versions}; {machine["date"]}. Measured at commit {_commits(results)}.
 {f"**A quick run: {', '.join(quick)}.**" if quick else ""}
 Times are medians of repeats that took turns, after one that is not counted; only ratios within one run can be compared.
-Networks are laid out beforehand (`prepare`); what is timed is setting up memory and iterating (`stages`), drawing
+Networks are laid out beforehand (`prepare`); what is timed is setting up memory and iterating (`fit_until`), drawing
 included. One thread unless it says otherwise. A planted network is called by nodes x words x words a node; the chance
 of its word f falls like f^(-2/3)."""
     ]
@@ -122,12 +122,12 @@ m = {part["written"]:,} triplets, and the time to write them out, {part.get("wri
     ]
     for reg, curves in part["curves"].items():
         rows = [
-            [name, len(curve), curve[-1]["s"], min(look["objective"] for look in curve), curve[-1]["auc"]]
+            [name, len(curve), curve[-1]["s"], min(point["objective"] for point in curve), curve[-1]["auc"]]
             for name, curve in curves.items()
             if curve
         ]
         lines.append(f"reg = {reg}, where each ended:")
-        lines.append(markdown(["", "looks", "seconds", "best objective", "AUC at the end"], rows, number))
+        lines.append(markdown(["", "evaluations", "seconds", "best objective", "AUC at the end"], rows, number))
         reached = part["reached"][reg]
         if reached:
             names = [name for name in reached[0] if name not in ("tolerance", "objective")]

@@ -28,7 +28,7 @@ def seconds_of(run: Callable[[], Value]) -> tuple[float, Value]:
     return time.perf_counter() - started, result
 
 
-def looks(values: Iterable[Value], limit_s: float) -> Iterator[tuple[float, Value]]:
+def timed_values(values: Iterable[Value], limit_s: float) -> Iterator[tuple[float, Value]]:
     """Yield each value with the seconds spent so far on making values, until a limit is passed.
 
     The time that the caller spends on a value is not counted.

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.baselines.plain import named_tasks, of_task, plain_metric
-from fastspml.checks import check_number, check_positive_integer, check_seed, quoted
+from fastspml.checks import check_positive, check_positive_integer, check_seed, quoted
 from fastspml.kernels import scoring
 from fastspml.metric import Metric
 from fastspml.network import Network, Networks, check_same_features
@@ -117,7 +117,7 @@ class PairSVM(Parameters):
         return [_liblinear(sparse.vstack(pairs, format="csr"), np.concatenate(labels), self.C)] * len(pairs)
 
     def check_params(self) -> None:
-        check_number("C", self.C)
+        check_positive("C", self.C)
         if self.features not in PAIR_FEATURES:
             raise ValueError(f"features must be one of {', '.join(PAIR_FEATURES)}; got {quoted(self.features)}.")
         check_positive_integer("n_negatives", self.n_negatives)
@@ -186,7 +186,7 @@ class MultiTaskSVM(PairSVM):
 
     def check_params(self) -> None:
         super().check_params()
-        check_number("common_cost", self.common_cost)
+        check_positive("common_cost", self.common_cost)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fastspml.cli.output import duration, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from fastspml.runs.listing import Listed
+    from fastspml.runs.listing import RunStatus
 
 EXAMPLE = """\
 fastspml runs runs
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> None:
 
     runs = [list_run(path) for path in find_runs(options.folder)]
     if options.json:
-        print_json([vars(listed) for listed in runs])
+        print_json([vars(status) for status in runs])
         return
     if not runs:
         say(f"there are no runs in {options.folder}")
@@ -37,22 +37,22 @@ def run(options: argparse.Namespace) -> None:
     print_table(
         [
             [
-                listed.run,
-                listed.state,
-                f"{listed.iteration:,} of {listed.n_iters:,}",
-                float("nan") if listed.best_auc is None else listed.best_auc,
-                duration(listed.elapsed_s) if listed.elapsed_s else "-",
-                "-" if listed.left_s is None else duration(listed.left_s),
-                _note(listed),
+                status.run,
+                status.state,
+                f"{status.iteration:,} of {status.n_iters:,}",
+                float("nan") if status.best_auc is None else status.best_auc,
+                duration(status.elapsed_s) if status.elapsed_s else "-",
+                "-" if status.left_s is None else duration(status.left_s),
+                _note(status),
             ]
-            for listed in runs
+            for status in runs
         ],
         header=["run", "state", "iterations", "best AUC", "time", "left", ""],
     )
 
 
-def _note(listed: Listed) -> str:
+def _note(status: RunStatus) -> str:
     """Return where a run is running, why it failed, or how its AUC was measured."""
-    if listed.pid:
-        return f"{listed.host}, process {listed.pid}"
-    return listed.reason or ("AUC in cross-validation" if listed.auc_of == "cross-validation" else "")
+    if status.pid:
+        return f"{status.host}, process {status.pid}"
+    return status.reason or ("AUC in cross-validation" if status.auc_of == "cross-validation" else "")

@@ -106,7 +106,7 @@ def runner(client: Any, path: Location | None = None) -> Runner | None:
         try:
             yield driver.run_shards
         finally:
-            driver.leave()
+            driver.close()
 
     return on_cluster
 

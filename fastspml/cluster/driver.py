@@ -1,4 +1,4 @@
-"""The driver: keeps the model, gives the shards of a round to workers or runs them itself, and merges their sums."""
+"""The driver: keeps the model, assigns the shards of a round to workers or runs them itself, and merges their sums."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from fastspml.cluster.dealing import Dealer, Member
 from fastspml.cluster.messages import Change, Recipe, RoundStart, networks_checksum, package_digest
+from fastspml.cluster.scheduling import RoundScheduler, WorkerHandle
 from fastspml.cluster.shared_memory import SharedStack
-from fastspml.cluster.worker import Seat
+from fastspml.cluster.worker import WorkerActor
 from fastspml.kernels.arguments import N_SUMMED, Sums
 from fastspml.selection import hold
 from fastspml.training.problem import Prepared, Problem
@@ -36,11 +36,11 @@ CALLS_PER_WORKER = 4  # in a round, about
 LEAST_CALL_S, MOST_CALL_S = 0.03, 1.0  # that the shards of a call should take together
 CALL_BYTES = 2**24  # that the totals of these shards may have together
 PATIENCE_S = 10.0  # a worker has this time for a call, at least,
-PATIENCE = 4  # and this number of times as long as its shards should take, before others are given them
+PATIENCE = 4  # and this number of times as long as its shards should take, before they are assigned to others
 
 
 class Driver:
-    """The process that keeps the model: sends totals, and gives shards to workers."""
+    """The process that keeps the model: sends totals, and assigns shards to workers."""
 
     def __init__(
         self,
@@ -67,15 +67,15 @@ class Driver:
             None if self.shared is None else self.shared.handle,
         )
         self.recipe = hold(client, recipe)
-        self.members: dict[str, Member] = {}
+        self.workers: dict[str, WorkerHandle] = {}
         self.sent: Round | None = None  # the last round that was sent
         self.iteration_s: float | None = None  # of one thread, as measured
         self.has_warned = False
-        self._ready()  # seats are made before there is a shard to run
+        self._ready()  # actors are created before there is a shard to run
 
     def run_shards(self, state: State, round: Round, shards: Sequence[Shard]) -> Iterator[State | None]:
         """Run shards on the cluster or, if that takes longer, here."""
-        n_slots = sum(member.n_threads for member in self._ready())
+        n_slots = sum(worker.n_threads for worker in self._ready())
         if self._pays(state, len(shards), round.size, n_slots):
             yield from self._run_there(state, round, shards)
             return
@@ -84,33 +84,33 @@ class Driver:
         self.iteration_s = (time.perf_counter() - began) * min(self.n_threads, len(shards)) / n_iters
         self._warn_if_idle(state)
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Make the workers drop the run."""
         if self.shared is not None:
             self.shared.close()
-        self._free(self.members.values())
+        self._free(self.workers.values())
         self.recipe = self.shared = None
-        self.members.clear()
+        self.workers.clear()
 
-    def _free(self, members: Iterable[Member]) -> None:
-        """Make workers drop their seats at once; Dask refers to them in cycles, so they would keep them for long."""
+    def _free(self, workers: Iterable[WorkerHandle]) -> None:
+        """Make workers drop their actors at once; Dask refers to them in cycles, so they would keep them for long."""
         with suppress(OSError, RuntimeError, TimeoutError):
-            self.client.cancel([member.future for member in members], force=True)
+            self.client.cancel([worker.future for worker in workers], force=True)
 
-    def _ready(self) -> list[Member]:
-        """Return the workers that have a seat, give one to workers that are new, and forget those that are gone."""
+    def _ready(self) -> list[WorkerHandle]:
+        """Return the workers whose actor is ready; create actors on new workers, and forget workers that are gone."""
         n_threads = self._n_threads()
-        self.members = {
-            address: member
-            for address, member in self.members.items()
-            if address in n_threads and member.future.status not in ("lost", "cancelled")
+        self.workers = {
+            address: worker
+            for address, worker in self.workers.items()
+            if address in n_threads and worker.future.status not in ("lost", "cancelled")
         }
-        for address in n_threads.keys() - self.members.keys():
+        for address in n_threads.keys() - self.workers.keys():
             future = self.client.submit(
-                Seat, self.recipe, n_threads[address], workers=[address], actor=True, pure=False
+                WorkerActor, self.recipe, n_threads[address], workers=[address], actor=True, pure=False
             )
-            self.members[address] = Member(address, n_threads[address], future, self.iteration_s)
-        return [member for _, member in sorted(self.members.items()) if member.has_seat()]
+            self.workers[address] = WorkerHandle(address, n_threads[address], future, self.iteration_s)
+        return [worker for _, worker in sorted(self.workers.items()) if worker.is_ready()]
 
     def _n_threads(self) -> dict[str, int]:
         """Return the number of threads of each worker."""
@@ -139,71 +139,71 @@ class Driver:
             warn_idle(f"the fit takes about {self.iteration_s * self.until:.1f} s in this process")
 
     def _run_there(self, state: State, round: Round, shards: Sequence[Shard]) -> Iterator[State | None]:
-        """Give shards to workers, and yield their states in order."""
-        members = yield from self._awaited()
-        if not members:
+        """Assign shards to workers, and yield their states in order."""
+        workers = yield from self._awaited()
+        if not workers:
             yield from self.run_here(state, round, shards)
             return
         changes, self.sent = self._start(round, self.sent), round
         everything: RoundStart | None = None  # the same for a worker that is new or has missed a round
-        for member in members:
-            member.begin_round(self.iteration_s)
-        dealer, unmerged = Dealer(shards, members, *self._shards_per_thread(state, round)), deque(shards)
+        for worker in workers:
+            worker.begin_round(self.iteration_s)
+        scheduler, unmerged = RoundScheduler(shards, workers, *self._shards_per_thread(state, round)), deque(shards)
         checked = time.monotonic()
         while unmerged:
             if time.monotonic() - checked >= HEARTBEAT_S:
                 yield None
-                self._drop_lost(dealer, round)
+                self._drop_lost(scheduler, round)
                 checked = time.monotonic()
-            if unmerged[0].start in dealer.found:
-                part = dealer.found.pop(unmerged.popleft().start)
-                sums = part.change.applied(round.base, part.counters, part.harmonic)
-                yield replace(state, sums=sums, counts=part.counts, round=None)
-            elif not dealer.give(changes):  # all workers are gone
-                here = list(takewhile(lambda shard: shard.start not in dealer.found, unmerged))
+            if unmerged[0].start in scheduler.results:
+                result = scheduler.results.pop(unmerged.popleft().start)
+                sums = result.change.applied(round.base, result.counters, result.harmonic)
+                yield replace(state, sums=sums, counts=result.counts, round=None)
+            elif not scheduler.assign(changes):  # all workers are gone
+                here = list(takewhile(lambda shard: shard.start not in scheduler.results, unmerged))
                 yield from self.run_here(state, round, here)
                 for _ in here:
                     unmerged.popleft()
-            elif (answered := dealer.answer()) is not None:
+            elif (answered := scheduler.answer()) is not None:
                 call, answer = answered
                 if isinstance(answer, (OSError, CancelledError)):
-                    self._drop(dealer, call.member, f"is gone: {answer}")
+                    self._drop(scheduler, call.worker, f"is gone: {answer}")
                     continue
-                call.member.end(call)
+                call.worker.end(call)
                 if isinstance(answer, BaseException):
                     raise answer
                 if answer is None:
                     everything = everything or self._start(round, None)
-                    call.member.call(everything, call.shards, dealer.answers)
+                    call.worker.call(everything, call.shards, scheduler.answers)
                 else:
                     self.iteration_s = answer.iteration_s
-                    dealer.keep(call, answer)
+                    scheduler.add_results(call, answer)
 
-    def _drop_lost(self, dealer: Dealer, round: Round) -> None:
+    def _drop_lost(self, scheduler: RoundScheduler, round: Round) -> None:
         """Drop workers that Dask has lost, and those that take too long for a call."""
         n_threads, now = self._n_threads(), time.monotonic()
-        for member in [member for member in dealer.members if member.calls]:
-            n_per_thread = math.ceil(len(member.calls[0].shards) / member.n_threads)
-            should_take_s = n_per_thread * round.size * (member.iteration_s or self.iteration_s or 1.0)
-            if member.address not in n_threads:
-                self._drop(dealer, member, "is gone")
-            elif now - member.since > max(PATIENCE_S, PATIENCE * should_take_s):
-                self._drop(dealer, member, "is too slow")
+        for worker in [worker for worker in scheduler.workers if worker.calls]:
+            n_per_thread = math.ceil(len(worker.calls[0].shards) / worker.n_threads)
+            should_take_s = n_per_thread * round.size * (worker.iteration_s or self.iteration_s or 1.0)
+            if worker.address not in n_threads:
+                self._drop(scheduler, worker, "is gone")
+            elif now - worker.since > max(PATIENCE_S, PATIENCE * should_take_s):
+                self._drop(scheduler, worker, "is too slow")
 
-    def _drop(self, dealer: Dealer, member: Member, problem: str) -> None:
+    def _drop(self, scheduler: RoundScheduler, worker: WorkerHandle, problem: str) -> None:
         """Forget a worker, and let others run its shards."""
-        logger.warning("worker %s %s; others run its shards.", member.address, problem)
-        dealer.drop(member)
-        self.members.pop(member.address, None)
-        self._free([member])
+        logger.warning("worker %s %s; others run its shards.", worker.address, problem)
+        scheduler.drop(worker)
+        self.workers.pop(worker.address, None)
+        self._free([worker])
 
-    def _awaited(self) -> Generator[None, None, list[Member]]:
-        """Return the workers that have a seat; wait up to PATIENCE_S for one, and yield between polls."""
+    def _awaited(self) -> Generator[None, None, list[WorkerHandle]]:
+        """Return the workers whose actor is ready; wait up to PATIENCE_S for one, and yield between polls."""
         deadline = time.monotonic() + PATIENCE_S
-        while not (members := self._ready()) and time.monotonic() < deadline:
+        while not (workers := self._ready()) and time.monotonic() < deadline:
             time.sleep(HEARTBEAT_S / 10)
             yield
-        return members
+        return workers
 
     def _shards_per_thread(self, state: State, round: Round) -> tuple[int, int]:
         """Return the shards that a thread should run in a call, at least and at most."""

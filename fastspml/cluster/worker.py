@@ -39,18 +39,18 @@ def read_or_map(path: str) -> list[Network]:
 
 def prepare(recipe: Recipe) -> Prepared:
     """Return the networks of a fit: in shared memory on the driver's machine, otherwise read or received."""
-    columns, problem = recipe.state.columns, recipe.problem
+    kept_features, problem = recipe.state.kept_features, recipe.problem
     stacked = None if recipe.shared is None else shared_stack(recipe.shared)
     if stacked is not None:
-        return Prepared([], None, columns, stacked)
+        return Prepared([], None, kept_features, stacked)
     networks = recipe.networks if recipe.networks is not None else read_or_map(str(recipe.path))
-    laid_out = lay_out(networks, recipe.weighting, not problem.settings.has_tasks, problem.form, columns)
+    laid_out = lay_out(networks, recipe.weighting, not problem.settings.has_tasks, problem.form, kept_features)
     if recipe.path is not None and networks_checksum(recipe.path, laid_out) != recipe.checksum:
         raise ValueError(f"{recipe.path} holds other networks on a worker than on the driver; share one file.")
     return laid_out
 
 
-class Seat:
+class WorkerActor:
     """What a worker keeps of a fit, as an actor of Dask: the networks, and the totals that the round started from.
 
     The driver calls an actor directly, without the scheduler of Dask, which would take longer than a short round.
@@ -72,7 +72,7 @@ class Seat:
         if round is None:
             return None
         began, state = time.perf_counter(), replace(self.state, sums=round.base)
-        found = [self._result(round, part) for part in self.run_shards(state, round, shards) if part is not None]
+        found = [self._result(round, done) for done in self.run_shards(state, round, shards) if done is not None]
         elapsed_s, n_used = time.perf_counter() - began, min(self.n_threads, len(shards))
         return GroupResult(found, elapsed_s * n_used / sum(len(result.counts) for result in found))
 
@@ -89,7 +89,7 @@ class Seat:
             return None
         return replace(start.round, base=start.change.applied(before, *start.round.base[N_SUMMED:]))
 
-    def _result(self, round: Round, part: State) -> ShardResult:
-        counts = part.counts.astype(np.min_scalar_type(int(self.problem.settings.batch_size)))
-        counters, harmonic = (array.copy() for array in part.sums[N_SUMMED:])
-        return ShardResult(Change.between(round.base, part.sums), counters, harmonic, counts)
+    def _result(self, round: Round, shard_state: State) -> ShardResult:
+        counts = shard_state.counts.astype(np.min_scalar_type(int(self.problem.settings.batch_size)))
+        counters, harmonic = (array.copy() for array in shard_state.sums[N_SUMMED:])
+        return ShardResult(Change.between(round.base, shard_state.sums), counters, harmonic, counts)

@@ -1,4 +1,4 @@
-"""Elements that files of networks and models share: format, lists, names, dense blocks, weightings and tokenisers."""
+"""Elements that files of networks and models share: format, lists, names, dense blocks, weightings and tokenizers."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def read_weighting(file: Reader, parent: Any, name: str) -> Weighting:
 
 
 def write_tokenizer(file: Writer, parent: Any, name: str, tokenizer: Tokenizer) -> None:
-    """Write the settings of a tokeniser, as JSON."""
+    """Write the settings of a tokenizer, as JSON."""
     file.text(parent, name, json.dumps(tokenizer.settings()))
 
 

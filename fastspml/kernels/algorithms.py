@@ -61,7 +61,7 @@ def find_violated(stack, settings, t, evaluated, buffers, counters):
     """
     batch, nonzeros = buffers.batches[t % TWO], stack.rows.nonzeros
     slot, n_features = Slot(ZERO, ZERO), ZERO
-    for g in range(np.uint64(len(stack.tasks.group_sizes))):
+    for g in range(np.uint64(len(stack.tasks.n_candidates))):
         scales = metric_scales(settings, t, g)
         for b in range(g * settings.batch_size, (g + ONE) * settings.batch_size):
             following = prefetch_for_evaluation(stack.rows, buffers.batches, t, b)

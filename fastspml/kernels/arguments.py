@@ -28,7 +28,7 @@ class Tasks(NamedTuple):
     link_starts: np.ndarray
     row_starts: np.ndarray  # node i of task q has features in row row_starts[q] + i; tasks can share rows
     group_starts: np.ndarray  # group g has tasks group_starts[g] to group_starts[g + 1] - 1
-    group_sizes: np.ndarray  # nodes of the largest task of each group
+    n_candidates: np.ndarray  # per group, nodes of its largest task: candidates for j in draws by rejection
     triplet_starts: np.ndarray  # number of the first triplet of each node; empty if no group is drawn by number
     draws_by_number: np.ndarray  # per group: draw the number of a triplet, as rejection would take too many attempts
 

@@ -67,7 +67,7 @@ class Group(NamedTuple):
     last_task: np.uint64  # exclusive
     first_link: np.uint64
     n_links: np.uint64
-    n_largest: np.uint64  # nodes of the largest task
+    n_candidates: np.uint64  # nodes of the largest task, from which j is drawn by rejection
     draws_by_number: bool
 
 
@@ -77,7 +77,7 @@ def group_of(tasks, g):
     first_task, last_task = tasks.group_starts[g], tasks.group_starts[g + ONE]
     first_link = tasks.link_starts[first_task]
     n_links = tasks.link_starts[last_task] - first_link
-    return Group(first_task, last_task, first_link, n_links, tasks.group_sizes[g], tasks.draws_by_number[g])
+    return Group(first_task, last_task, first_link, n_links, tasks.n_candidates[g], tasks.draws_by_number[g])
 
 
 # ---- by rejection ----------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def group_of(tasks, g):
 def draw_candidate(group, key, n):
     """Return the position of a random link, a random node j, and n, how many random numbers are used so far."""
     p, n = bounded(key, n, group.n_links)
-    j, n = bounded(key, n, group.n_largest)
+    j, n = bounded(key, n, group.n_candidates)
     return group.first_link + p, j, n
 
 

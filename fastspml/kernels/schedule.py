@@ -30,7 +30,7 @@ RECOMPUTE = np.uint64(2**64 - 1)  # start of a subgradient that was not kept, as
 def draw_batch(stack, settings, t, buffers):
     """Draw the triplets of iteration t, group by group, into buffers.batches as rows i, j, l of the features."""
     batch, batch_size = buffers.batches[t % TWO], settings.batch_size
-    for g in range(np.uint64(len(stack.tasks.group_sizes))):
+    for g in range(np.uint64(len(stack.tasks.n_candidates))):
         group, key = group_of(stack.tasks, g), iteration_key(settings.seed, settings.first_group + g, t)
         start = g * batch_size
         for first in range(ZERO, batch_size, DRAWN_TOGETHER):

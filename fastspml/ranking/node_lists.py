@@ -39,7 +39,7 @@ class NodeNames:
 
     @property
     def are_numbers(self) -> bool:
-        """Whether names are whole numbers."""
+        """Whether names are integers."""
         return self._parts[0].dtype.kind in "iu"
 
     @cached_property

@@ -78,8 +78,8 @@ class Evaluations:
 
 def is_quick(model: Estimator) -> bool:
     """Return whether an evaluation takes little time, so that a signal need not wait for it."""
-    columns = model.state_.columns
-    return columns is None or len(columns) <= MOST_FEATURES
+    kept_features = model.state_.kept_features
+    return kept_features is None or len(kept_features) <= MOST_FEATURES
 
 
 def _or_none(value: float) -> float | None:

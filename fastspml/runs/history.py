@@ -16,7 +16,7 @@ OLD_NAMES = {"judged": "evaluated", "words": "features", "entries": "totals"}  #
 def read_history(folder: str | Path) -> list[dict[str, Any]]:
     """Return the lines of a run's history that are whole, under today's names; any other line is skipped.
 
-    Every line has ``iteration``, a whole number, and ``elapsed_s``, a number; ``objective``, ``auc`` and
+    Every line has ``iteration``, an integer, and ``elapsed_s``, a number; ``objective``, ``auc`` and
     ``violated_share`` are numbers where a line has them.
     """
     lines = []

@@ -15,7 +15,7 @@ from fastspml.runs.history import read_history, read_trials
 
 
 @dataclass(frozen=True)
-class Listed:
+class RunStatus:
     """The state of a run: running, stopped (by a signal, or killed), failed or finished."""
 
     run: str
@@ -46,12 +46,12 @@ def _runs_below(folder: Path) -> Iterator[Path]:
             yield Path(path)
 
 
-def list_run(path: Path) -> Listed:
+def list_run(path: Path) -> RunStatus:
     """Return the state of a run. Damaged lines of its files are skipped."""
     try:
         n_iters = int(read_run_config(path)["n_iters"])
     except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-        return Listed(str(path), "failed", 0, 0, None, None, 0.0, None, reason=_sentence(error))
+        return RunStatus(str(path), "failed", 0, 0, None, None, 0.0, None, reason=_sentence(error))
     history, trials = read_history(path), read_trials(path)
     who = lock.holder(path)
     state, reason = _state(path, who)
@@ -62,7 +62,7 @@ def list_run(path: Path) -> Listed:
         iteration = _checkpoint_iteration(path)
         history = [line for line in history if line["iteration"] <= iteration]
     aucs = [float(line["auc"]) for line in history or trials if "auc" in line]
-    return Listed(
+    return RunStatus(
         run=str(path),
         state=state,
         iteration=iteration,

@@ -125,7 +125,7 @@ class _Session:
             self.model = new_model(self.config)
             record_nodes(self.model, sizes, hidden)
             prepared = self.model.prepare(training)
-            rest = self.model.stages(prepared, [self.model.n_iters], self._between_chunks, self.runner)
+            rest = self.model.fit_until(prepared, [self.model.n_iters], self._between_chunks, self.runner)
             self._begin(start)
             for _ in rest:
                 pass

@@ -34,7 +34,7 @@ class Fold:
     def __init__(self, splits: Sequence[Split], anchors: Sequence[Any]) -> None:
         self.training = [split.train for split in splits]
         self.hidden = [hidden_links(split, anchors) for split in splits]
-        self.last_fit: tuple[dict[str, Any], Estimator] | None = None  # a setting and its model, kept for a second look
+        self.last_fit: tuple[dict[str, Any], Estimator] | None = None  # a setting and its model, to evaluate again
         self._prepared: dict[Any, Prepared] = {}
         self._lock = threading.Lock()
 
@@ -120,10 +120,12 @@ def fit_fold(
     """Fit a setting without a fold; return an evaluation for every n_iters and neighbour_weight in it."""
     if not isinstance(estimator, Estimator):
         return [fold.evaluate(with_params(estimator, setting).fit(fold.training), scoring, setting)]
-    looks, weights = setting["n_iters"], setting.get("neighbour_weight", (estimator.neighbour_weight,))
-    learner = with_params(estimator, setting | {"n_iters": looks[-1], "n_threads": 1, "neighbour_weight": weights[0]})
+    eval_iters, weights = setting["n_iters"], setting.get("neighbour_weight", (estimator.neighbour_weight,))
+    learner = with_params(
+        estimator, setting | {"n_iters": eval_iters[-1], "n_threads": 1, "neighbour_weight": weights[0]}
+    )
     done = []
-    for model in learner.stages(fold.prepared(learner), looks, progress=lambda record: is_stopped.is_set()):
+    for model in learner.fit_until(fold.prepared(learner), eval_iters, progress=lambda record: is_stopped.is_set()):
         if is_stopped.is_set():
             break
         for weight in weights:

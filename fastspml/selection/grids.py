@@ -20,8 +20,8 @@ from fastspml.weighting import suitable_weightings
 # Parameters whose values are all evaluated with one fit: its iterates, and ways of ranking by its metric.
 FREE = ("n_iters", "neighbour_weight")
 
-# Evaluations during a fit: after 1/64, 1/16, 1/4, a half and all of the iterations.
-LOOKS = (64, 16, 4, 2, 1)
+# A fit is evaluated after 1/64, 1/16, 1/4, a half and all of the iterations.
+EVAL_DIVISORS = (64, 16, 4, 2, 1)
 
 Grid = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Values = dict[str, list[Any]]
@@ -131,7 +131,7 @@ def all_settings(estimator: Any, grid: Grid, n_random: int | None, seed: int) ->
         raise ValueError("grid is empty; name the values of at least one parameter.")
     if isinstance(estimator, Estimator):
         for part in grids:
-            part["n_iters"] = [_looks(estimator, part.get("n_iters"))]
+            part["n_iters"] = [_eval_iters(estimator, part.get("n_iters"))]
             if "neighbour_weight" in part:
                 part["neighbour_weight"] = [_weights(part["neighbour_weight"])]
     if n_random is None:
@@ -169,11 +169,11 @@ def _draw(values: Any, generator: np.random.Generator) -> Any:
 
 def _iterations_until(last: int) -> list[int]:
     """Return the iterations after which a fit is evaluated by default."""
-    return [max(1, last // share) for share in LOOKS]
+    return [max(1, last // divisor) for divisor in EVAL_DIVISORS]
 
 
-def _looks(estimator: Estimator, n_iters: Any) -> tuple[int, ...]:
-    """Return the numbers of iterations after which a fit is looked at, ascending."""
+def _eval_iters(estimator: Estimator, n_iters: Any) -> tuple[int, ...]:
+    """Return the numbers of iterations after which a fit is evaluated, ascending."""
     if n_iters is None:
         n_iters = _iterations_until(estimator.n_iters)
     elif hasattr(n_iters, "rvs"):

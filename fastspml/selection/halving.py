@@ -15,17 +15,17 @@ Setting = dict[str, Any]
 
 
 def rungs_of(settings: Sequence[Setting]) -> tuple[int, ...]:
-    """Return the rungs in which at least one setting has a number of iterations to look at."""
-    shares = {look / setting["n_iters"][-1] for setting in settings for look in setting["n_iters"]}
+    """Return the rungs in which at least one setting has a number of iterations to evaluate at."""
+    shares = {n_iters / setting["n_iters"][-1] for setting in settings for n_iters in setting["n_iters"]}
     bounds = zip((0.0, *(1 / rung for rung in RUNGS)), RUNGS, strict=False)
     return tuple(rung for least, rung in bounds if any(least < share <= 1 / rung for share in shares))
 
 
-def looks_of(setting: Setting, rung: int, done: Sequence[Trial]) -> tuple[int, ...]:
+def eval_iters_of(setting: Setting, rung: int, done: Sequence[Trial]) -> tuple[int, ...]:
     """Return the numbers of iterations of a setting up to one in `rung`, without those that are done."""
-    looks = setting["n_iters"]
+    eval_iters = setting["n_iters"]
     known = {trial.params["n_iters"] for trial in done}
-    return tuple(look for look in looks if look * rung <= looks[-1] and look not in known)
+    return tuple(n_iters for n_iters in eval_iters if n_iters * rung <= eval_iters[-1] and n_iters not in known)
 
 
 def promoted(settings: Sequence[Setting], tried: Iterable[int], trials: Mapping[int, list[Trial]]) -> list[int]:

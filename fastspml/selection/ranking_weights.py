@@ -91,7 +91,7 @@ def _fitted(estimator: Any, setting: dict[str, Any], fold: Fold, is_stopped: thr
     if fold.last_fit is not None and fold.last_fit[0] == params:
         return fold.last_fit[1]
     learner = with_params(estimator, params | {"n_threads": 1})
-    for _ in learner.stages(fold.prepared(learner), [learner.n_iters], lambda record: is_stopped.is_set()):
+    for _ in learner.fit_until(fold.prepared(learner), [learner.n_iters], lambda record: is_stopped.is_set()):
         pass
     if not is_stopped.is_set():
         fold.last_fit = params, learner

@@ -37,8 +37,8 @@ def by_ensemble(trials: Sequence[Trial]) -> dict[str, Any] | None:
     if best.params.get("metric") != "factored":
         return None
     n_iters, n_columns = best.params["n_iters"], N_MEMBERS * max(1, best.params["rank"] // 2)
-    looks = (N_MEMBERS * n_iters // 2, N_MEMBERS * n_iters)
-    return _setting(best.params) | {"rank": n_columns, "ensemble": N_MEMBERS, "n_iters": looks}
+    eval_iters = (N_MEMBERS * n_iters // 2, N_MEMBERS * n_iters)
+    return _setting(best.params) | {"rank": n_columns, "ensemble": N_MEMBERS, "n_iters": eval_iters}
 
 
 def regs_by_task(trials: Sequence[Trial]) -> dict[str, Any] | None:

@@ -116,7 +116,7 @@ class Search:
         for s in tried:
             setting = self.settings[s]
             if rung > 1 or s in self.trials:
-                setting = setting | {"n_iters": successive.looks_of(setting, rung, self.trials.get(s, ()))}
+                setting = setting | {"n_iters": successive.eval_iters_of(setting, rung, self.trials.get(s, ()))}
             if setting.get("n_iters") != ():
                 futures |= {start(setting, f): (s, f) for f in range(self.n_folds)}
         results: dict[int, dict[int, Any]] = {s: {} for s in tried}  # setting -> fold -> result of its fit

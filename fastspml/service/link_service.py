@@ -103,7 +103,7 @@ class LinkService:
         check_network(network, "LinkService")
         self.limits = Limits() if limits is None else limits
         if not is_whole(k) or not 1 <= k <= self.limits.k:
-            raise ValueError(f"k must be a whole number from 1 to {self.limits.k}, got {k!r}.")
+            raise ValueError(f"k must be an integer from 1 to {self.limits.k}, got {k!r}.")
         if network.n_nodes == 0:
             raise ValueError(f"{network.name!r} has no nodes that could be linked to.")
         self.k = int(k)
@@ -241,10 +241,10 @@ def _plain(link: Link, with_neighbour: bool) -> dict[str, Any]:
 
 
 def _whole(name: str, value: Any, first: int, last: int) -> int:
-    """Return a whole number of a range; refuse anything else."""
+    """Return an integer of a range; refuse anything else."""
     if not is_whole(value) or not first <= value <= last:
         got = printable(value, 20) if is_whole(value) or isinstance(value, float) else _kind(value)
-        raise RequestError(400, f"{name} must be a whole number from {first} to {last}, got {got}.")
+        raise RequestError(400, f"{name} must be an integer from {first} to {last}, got {got}.")
     return int(value)
 
 

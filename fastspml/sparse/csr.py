@@ -133,7 +133,7 @@ def widths_of_bounds(bounds: Any, n_features: int) -> tuple[int, ...]:
 
 def canonical_features(features: Any, what: str = "features") -> sparse.csr_array:
     """Return one matrix as a canonical CSR array of float32 or float64; refuse values that are not finite."""
-    return _canonical_values(_own_csr(features, what), what)
+    return _canonical_values(_csr_copy(features, what), what)
 
 
 def _canonical_values(matrix: sparse.csr_array, what: str) -> sparse.csr_array:
@@ -150,7 +150,7 @@ def _canonical_values(matrix: sparse.csr_array, what: str) -> sparse.csr_array:
 
 def canonical_adjacency(adjacency: Any, n_nodes: int, name: str) -> sparse.csr_array:
     """Return links as a canonical CSR array of True; warn of self links of the network called `name` and drop them."""
-    matrix = _own_csr(adjacency, "adjacency")
+    matrix = _csr_copy(adjacency, "adjacency")
     if matrix.shape != (n_nodes, n_nodes):
         rows, columns = matrix.shape
         raise ValueError(
@@ -171,7 +171,7 @@ def canonical_adjacency(adjacency: Any, n_nodes: int, name: str) -> sparse.csr_a
     return freeze_csr(csr_from_parts(np.ones(len(matrix.indices), bool), matrix.indices, matrix.indptr, matrix.shape))
 
 
-def _own_csr(matrix: Any, what: str) -> sparse.csr_array:
+def _csr_copy(matrix: Any, what: str) -> sparse.csr_array:
     """Return a CSR copy of any sparse or dense matrix whose structure has been checked."""
     matrix = _as_numbers(matrix if sparse.issparse(matrix) else _as_array(matrix, what), what)
     if sparse.issparse(matrix):

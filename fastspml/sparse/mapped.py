@@ -94,15 +94,15 @@ def is_mapped(matrix: sparse.csr_array) -> bool:
     return mapping_of(matrix.indices) is not None or mapping_of(matrix.data) is not None
 
 
-def in_file(beside: sparse.csr_array, size: int, dtype: Any) -> np.ndarray:
-    """Return a writable array in a scratch file, in the folder of the file that the matrix `beside` is mapped from.
+def in_file(near: sparse.csr_array, size: int, dtype: Any) -> np.ndarray:
+    """Return a writable array in a scratch file, in the folder of the file that the matrix `near` is mapped from.
 
     If that folder is read-only, use the system's folder for temporary files (TMPDIR). The bytes are reserved at once:
     if the disk filled up later, writing to the mapping would kill the process (SIGBUS).
     """
-    mapping = mapping_of(beside.indices)
+    mapping = mapping_of(near.indices)
     if mapping is None:
-        mapping = mapping_of(beside.data)
+        mapping = mapping_of(near.data)
     folder = Path(mapping.filename).parent if mapping is not None and mapping.filename else None
     if folder is None or not os.access(folder, os.W_OK):
         folder = Path(tempfile.gettempdir())
@@ -151,15 +151,15 @@ def take_rows(matrix: sparse.csr_array, rows: np.ndarray) -> sparse.csr_array:
 
 
 def spill_rows(
-    beside: sparse.csr_array, blocks: Iterable[sparse.csr_array], n_rows: int, max_entries: int
+    near: sparse.csr_array, blocks: Iterable[sparse.csr_array], n_rows: int, max_entries: int
 ) -> sparse.csr_array:
     """Stack canonical blocks of rows on disk: `n_rows` rows with at most `max_entries` entries together."""
-    indptr = in_file(beside, n_rows + 1, np.int64)
+    indptr = in_file(near, n_rows + 1, np.int64)
     row, entry = 0, 0
     for block in blocks:
         if row == 0:
             n_columns = block.shape[1]
-            data, indices = in_file(beside, max_entries, block.dtype), in_file(beside, max_entries, block.indices.dtype)
+            data, indices = in_file(near, max_entries, block.dtype), in_file(near, max_entries, block.indices.dtype)
         size = int(block.indptr[-1])
         data[entry : entry + size], indices[entry : entry + size] = block.data, block.indices
         indptr[row + 1 : row + 1 + block.shape[0]] = block.indptr[1:] + entry

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastspml.checks import check_number, quoted
+from fastspml.checks import check_positive, quoted
 from fastspml.kernels.arguments import N_SUMMED
 from fastspml.metric import FullMetric
 from fastspml.network import Network
-from fastspml.training.continuing import grown_networks, take_in
+from fastspml.training.continuing import extend_model, grown_networks
+from fastspml.training.loop import train
 from fastspml.training.packed import pack
 from fastspml.training.problem import Prepared, Problem
 from fastspml.training.progress_bar import shown
-from fastspml.training.stages import train
 from fastspml.training.state import ProgressCall, State, make_sums, new_state
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def add_task(
     task_reg = _new_reg(model, task_reg)
     with shown(progress, f"task {network.name}") as call:
         prepared = grown_networks(model, [network])
-        take_in(model, prepared)
+        extend_model(model, prepared)
         is_frozen, before = common == "frozen", model.state_
         state = _state_of_new_task(model, is_frozen)
         problem = _problem_of_new_task(model, prepared, task_reg, is_frozen)
@@ -70,7 +70,7 @@ def _new_reg(model: MTSPML, task_reg: float | None) -> float:
         if np.ndim(model.task_reg):
             raise ValueError("task_reg of this model is one per task; give task_reg for the new one.")
         task_reg = model.task_reg  # type: ignore[assignment]
-    check_number("task_reg", task_reg, allow_infinity=True)
+    check_positive("task_reg", task_reg, allow_infinity=True)
     return task_reg  # type: ignore[return-value]
 
 
@@ -90,10 +90,10 @@ def _state_of_new_task(model: MTSPML, is_frozen: bool) -> State:
     if is_frozen:
         common = model.common_metric_
         totals[:, 0] = pack(common.block) if isinstance(common, FullMetric) else common.weights
-        state = new_state(totals, 1, False, before.columns)
+        state = new_state(totals, 1, False, before.kept_features)
     else:
         totals[:, 0] = before.totals[:, 0]
-        state = new_state(totals, 1, False, before.columns, ahead=np.array([0, -before.iteration]))
+        state = new_state(totals, 1, False, before.kept_features, ahead=np.array([0, -before.iteration]))
         sums = make_sums(before.iteration, totals, state.sums.moments, before.harmonic)
         state = replace(state, sums=sums, first=before.iteration)
     whole = before.whole
@@ -118,4 +118,4 @@ def _with_new_task(before: State, added: State, is_frozen: bool) -> State:
     work = {name: before.work[name] + added.work[name] for name in before.work}
     factor_totals, squares = added.whole[2:N_SUMMED]
     sums = make_sums(iteration, totals, np.zeros((0, n_tasks + 2)), harmonic, work, factor_totals, squares)
-    return State(sums, violations, before.columns, clocks - iteration)
+    return State(sums, violations, before.kept_features, clocks - iteration)

@@ -49,10 +49,10 @@ def _held_out_pairs(model: Estimator, q: int, split: Split, seed: int) -> Pairs:
     """Return scores, labels, nodes and weights of the links, and of sampled non-links, of held-out nodes."""
     rng = np.random.default_rng([seed, q])
     found: list[Pairs] = []
-    for node, row, links, others in _scored(model, q, split.network, split.test_nodes):
-        n_sampled = min(len(others), NON_LINKS_PER_NODE)
-        sampled = rng.choice(others, n_sampled, replace=False)
-        weight = len(others) / n_sampled if n_sampled else 1.0
+    for node, row, links, non_links in _scored(model, q, split.network, split.test_nodes):
+        n_sampled = min(len(non_links), NON_LINKS_PER_NODE)
+        sampled = rng.choice(non_links, n_sampled, replace=False)
+        weight = len(non_links) / n_sampled if n_sampled else 1.0
         candidates = np.concatenate([links, sampled]).astype(np.int64)
         labels = np.arange(len(candidates)) < len(links)
         found.append((row[candidates], labels, np.full(len(labels), node), np.where(labels, 1.0, weight)))
@@ -63,7 +63,7 @@ def _location_and_scale(model: Estimator, q: int, network: Network, seed: int) -
     """Return the mean and the standard deviation of the scores of non-links of some training nodes."""
     n_nodes = min(REFERENCE_NODES, max(1, network.n_nodes // REFERENCE_SHARE))
     nodes = np.random.default_rng([seed, q, 1]).permutation(network.n_nodes)[:n_nodes]
-    scores = np.concatenate([row[others] for _, row, _, others in _scored(model, q, network, np.sort(nodes))])
+    scores = np.concatenate([row[non_links] for _, row, _, non_links in _scored(model, q, network, np.sort(nodes))])
     if not len(scores):
         return 0.0, 1.0
     return float(scores.mean()), float(scores.std()) or 1.0

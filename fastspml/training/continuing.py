@@ -43,9 +43,13 @@ def same_networks(model: Estimator, networks: list[Network]) -> Prepared:
             "the features of the networks have other names, or another order, than those that this model was trained "
             "on; resume with the same networks, or use partial_fit, which matches features by name."
         )
-    columns = model.state_.columns
+    kept_features = model.state_.kept_features
     prepared = _laid_out(model, networks, model.weighting_)
-    if prepared.columns is not None and columns is not None and len(prepared.columns) > len(columns):
+    if (
+        prepared.kept_features is not None
+        and kept_features is not None
+        and len(prepared.kept_features) > len(kept_features)
+    ):
         raise ValueError("the networks have features that the model was not trained on; use partial_fit for those.")
     if model.state_.iteration > model.n_iters:
         raise ValueError(
@@ -65,15 +69,15 @@ def grown_networks(model: Estimator, networks: list[Network]) -> Prepared:
                     "it with the same, fitted Weighting."
                 )
     prepared = _laid_out(model, networks, weighting)
-    if prepared.columns is not None:
-        model.check_memory(len(prepared.columns), model.algorithm(len(model.task_names_)))
+    if prepared.kept_features is not None:
+        model.check_memory(len(prepared.kept_features), model.algorithm(len(model.task_names_)))
     return prepared
 
 
-def take_in(model: Estimator, prepared: Prepared) -> None:
+def extend_model(model: Estimator, prepared: Prepared) -> None:
     """Extend a model to new features, with zeros in its totals; the record of hidden nodes is dropped."""
     network = prepared.networks[0]
-    model.state_ = grown_state(model.state_, network.n_features, prepared.columns)
+    model.state_ = grown_state(model.state_, network.n_features, prepared.kept_features)
     model.n_features_ = network.n_features
     if network.vocabulary is not None:
         model.vocabulary_ = network.vocabulary
@@ -84,7 +88,7 @@ def take_in(model: Estimator, prepared: Prepared) -> None:
 
 
 def common_tokenizer(networks: Sequence[Network]) -> Tokenizer | None:
-    """Return the tokeniser of networks; None if it is not known, or features are not words."""
+    """Return the tokenizer of networks; None if it is not known, or features are not words."""
     return next((network.tokenizer for network in networks if network.tokenizer is not None), None)
 
 
@@ -107,7 +111,7 @@ def check_continues(model: Estimator, n_tasks: int) -> None:
 
 def _laid_out(model: Estimator, networks: list[Network], weighting: Weighting | None) -> Prepared:
     has_tasks = model.algorithm(len(model.task_names_)).has_tasks
-    return lay_out(networks, weighting, not has_tasks, model.form, model.state_.columns)
+    return lay_out(networks, weighting, not has_tasks, model.form, model.state_.kept_features)
 
 
 # ---- new features ----------------------------------------------------------------------------------------------------
@@ -156,13 +160,13 @@ def _why_features_are_fixed(networks: list[Network], weighting: Weighting | None
     return None
 
 
-def grown_state(state: State, n_features: int, columns: np.ndarray | None) -> State:
+def grown_state(state: State, n_features: int, kept_features: np.ndarray | None) -> State:
     """Return a state with room for new features: zeros after the totals that it has.
 
     A packed triangle grows at its end, too, because new features come after the known ones.
     """
     n_before = len(state.sums.totals)
-    n_new = n_entries(n_features, columns) - n_before
+    n_new = n_entries(n_features, kept_features) - n_before
 
     def longer(part: np.ndarray) -> np.ndarray:
         n_rows = n_new * (len(part) // n_before)  # factors have a row per member of the ensemble
@@ -176,4 +180,4 @@ def grown_state(state: State, n_features: int, columns: np.ndarray | None) -> St
     if round is not None:
         local = None if round.local is None else grown(round.local)
         round = replace(round, base=grown(round.base), local=local)
-    return replace(state, sums=grown(state.sums), columns=columns, round=round)
+    return replace(state, sums=grown(state.sums), kept_features=kept_features, round=round)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fastspml.checks import check_number, check_positive_integer, check_seed, is_whole, quoted
+from fastspml.checks import check_positive, check_positive_integer, check_seed, is_whole, quoted
 from fastspml.machine import available_memory, available_threads
 from fastspml.metric import (
     LINK_WEIGHTS,
@@ -32,7 +32,8 @@ from fastspml.ranking.prediction import predict_links
 from fastspml.ranking.scores import link_scores
 from fastspml.tokens import Tokenizer
 from fastspml.training.calibrating import calibrate
-from fastspml.training.continuing import check_continues, common_tokenizer, grown_networks, same_networks, take_in
+from fastspml.training.continuing import check_continues, common_tokenizer, extend_model, grown_networks, same_networks
+from fastspml.training.loop import train
 from fastspml.training.objective import objective, regulariser
 from fastspml.training.problem import (
     Algorithm,
@@ -45,8 +46,7 @@ from fastspml.training.problem import (
 )
 from fastspml.training.progress_bar import logged_compilation, shown
 from fastspml.training.shards import Runner
-from fastspml.training.solution import learned_part
-from fastspml.training.stages import train
+from fastspml.training.solution import learned_entries
 from fastspml.training.state import ProgressCall, State, n_entries, new_state
 from fastspml.weighting import Weighting, as_weighting, suitable_weightings
 
@@ -144,7 +144,7 @@ class Estimator(Parameters, ModelRecords, ABC):
         """Set the learned attributes from the state."""
 
     @abstractmethod
-    def parts(self) -> list[Metric]:
+    def regularised_metrics(self) -> list[Metric]:
         """Return the learned metrics that are regularised, in the order of `Algorithm.regs`."""
 
     @abstractmethod
@@ -172,17 +172,17 @@ class Estimator(Parameters, ModelRecords, ABC):
         -------
         self
         """
-        return self._finished(self.stages(self.prepare(networks), [self.n_iters], progress, runner))
+        return self._finished(self.fit_until(self.prepare(networks), [self.n_iters], progress, runner))
 
     def prepare(self, networks: Networks) -> Prepared:
-        """Weight networks and lay them out as flat arrays, for any number of fits by `stages`."""
+        """Weight networks and lay them out as flat arrays, for any number of fits by `fit_until`."""
         self.check_params()
         networks = as_networks(networks)
         kind = suitable_weightings(networks)[0] if self.weighting == "auto" else self.weighting
         weighting = None if kind is None else as_weighting(kind).fit(networks)
         return lay_out(networks, weighting, not self.algorithm(len(networks)).has_tasks, self.form)
 
-    def stages(
+    def fit_until(
         self,
         prepared: Prepared,
         iterations: Sequence[int],
@@ -191,7 +191,7 @@ class Estimator(Parameters, ModelRecords, ABC):
     ) -> Iterator[Self]:
         """Fit, and yield self after each number of iterations, ascending.
 
-        Each time the learned attributes are those of a fit of that many iterations, bit for bit. All stages together
+        Each time the learned attributes are those of a fit of that many iterations, bit for bit. All of them together
         cost one fit.
         """
         self.check_params()
@@ -266,7 +266,7 @@ class Estimator(Parameters, ModelRecords, ABC):
         """
         n_iters = self.n_more_iters(n_iters)
         if not hasattr(self, "state_"):
-            return self._finished(self.stages(self.prepare(networks), [n_iters], progress))
+            return self._finished(self.fit_until(self.prepare(networks), [n_iters], progress))
         prepared = grown_networks(self, as_networks(networks))
         names = [network.name for network in prepared.networks]
         if self.algorithm(len(self.task_names_)).has_tasks and names != self.task_names_:
@@ -275,13 +275,13 @@ class Estimator(Parameters, ModelRecords, ABC):
                 "use add_task to add a task."
             )
         check_continues(self, len(names))
-        take_in(self, prepared)
+        extend_model(self, prepared)
         self.task_names_ = names
         return self._finished(self.run(prepared, [self.state_.iteration + n_iters], progress))
 
-    def _finished(self, stages: Iterator[Self]) -> Self:
-        """Run stages to their end, and return self."""
-        for _ in stages:
+    def _finished(self, fits: Iterator[Self]) -> Self:
+        """Run fits to their end, and return self."""
+        for _ in fits:
             pass
         return self
 
@@ -303,13 +303,13 @@ class Estimator(Parameters, ModelRecords, ABC):
         )
 
     def _new_state(self, prepared: Prepared) -> State:
-        algorithm, columns = self.algorithm(len(prepared.networks)), prepared.columns
-        if columns is not None:
-            self.check_memory(len(columns), algorithm)
-        totals = np.zeros((n_entries(self.n_features_, columns), algorithm.n_metrics))
+        algorithm, kept_features = self.algorithm(len(prepared.networks)), prepared.kept_features
+        if kept_features is not None:
+            self.check_memory(len(kept_features), algorithm)
+        totals = np.zeros((n_entries(self.n_features_, kept_features), algorithm.n_metrics))
         dtype = prepared.stacked.rows.values.dtype
         return new_state(
-            totals, algorithm.n_groups, bool(self.average), columns, None, self.factor_width, dtype, self.ensemble
+            totals, algorithm.n_groups, bool(self.average), kept_features, None, self.factor_width, dtype, self.ensemble
         )
 
     @property
@@ -346,7 +346,7 @@ class Estimator(Parameters, ModelRecords, ABC):
     def learned_metric(self, column: int, is_projected: bool) -> Metric:
         """Return one of the learned metrics, by its column of the totals; the first one has the factors."""
         algorithm = self.algorithm(len(self.state_.ahead) - 1)
-        entries = learned_part(
+        entries = learned_entries(
             self.state_, algorithm, column, average=self.average, is_projected=is_projected,
             projection_interval=self.projection_interval,
         )  # fmt: skip
@@ -360,9 +360,9 @@ class Estimator(Parameters, ModelRecords, ABC):
         if self.form == "factored" and column == 0:
             factors = factors_of_sums(kernel_settings(self, algorithm), self.state_.whole)
             return FactoredMetric(entries, factors, **context)
-        if self.state_.columns is None:
+        if self.state_.kept_features is None:
             return DiagonalMetric(entries, **context)
-        return FullMetric(entries, self.state_.columns, self.n_features_, algorithm.priors[column], **context)
+        return FullMetric(entries, self.state_.kept_features, self.n_features_, algorithm.priors[column], **context)
 
     def regulariser(self) -> float:
         """Return the part of the objective that does not depend on networks; factors are not regularised."""
@@ -457,8 +457,8 @@ class Estimator(Parameters, ModelRecords, ABC):
         if self.form not in FORMS:
             raise ValueError(f"metric must be 'diagonal', 'full' or 'factored', got {quoted(self.form)}.")
         check_score(self.score)
-        check_number("margin", self.margin)
-        check_number("step", self.step)
+        check_positive("margin", self.margin)
+        check_positive("step", self.step)
         check_length_weight(self.score, self.length_weight)
         check_link_weights(*(getattr(self, name) for name in LINK_WEIGHTS))
         for name in ("n_iters", "batch_size", "shards", "n_threads", "rank", "ensemble"):

@@ -16,27 +16,27 @@ from fastspml.network import Network
 from fastspml.sparse.csr import as_kernel_csr, freeze, freeze_csr, index_dtype, unsigned
 from fastspml.sparse.mapped import PIECE, in_file, is_mapped, row_ranges
 
-# Below this chance that a drawn pair is a triplet, triplets are numbered and drawn by number instead.
-EXACT_BELOW_ACCEPTANCE = 1 / 16
+# At or above this chance that a drawn pair is a triplet, triplets are drawn by rejection sampling; below, by number.
+MIN_ACCEPTANCE = 1 / 16
 NO_ROWS = Rows(np.zeros(1, dtype=np.uint64), np.empty(0, dtype=record_dtype(np.uint32, np.float32)))
 MOST_COPIED_BYTES = 2**28  # of features: a copy saves a sixth of the time, but takes as much memory again
 FILTER_BITS_PER_LINK = 16  # of the Bloom filter: one pair in 17 without a link is a false positive
 
 
 def stack(
-    networks: Sequence[Network], pooled: bool, columns: np.ndarray | None = None, with_rows: bool = True
+    networks: Sequence[Network], pooled: bool, kept_features: np.ndarray | None = None, with_rows: bool = True
 ) -> Stack:
     """Lay networks out for the kernels, as one group or as a group each.
 
-    `columns` keeps only those features, in that order. Without rows, triplets can be drawn, but not evaluated. Features
-    that tasks share are laid out once. Those of a single network that is large or mapped are not copied, and copies
-    that mapped networks need are stored in files again.
+    Only `kept_features` are laid out, in that order, if they are given. Without rows, triplets can be drawn, but not
+    evaluated. Features that tasks share are laid out once. Those of a single network that is large or mapped are not
+    copied, and copies that mapped networks need are stored in files again.
     """
     group_starts = np.array([0, len(networks)] if pooled else range(len(networks) + 1), dtype=np.uint64)
     groups = [networks[first:last] for first, last in pairwise(group_starts.tolist())]
     draws_by_number = [_draws_by_number(group) for group in groups]
     distinct = {id(network.features): network.features for network in networks}
-    rows = _rows(list(distinct.values()), columns) if with_rows else NO_ROWS
+    rows = _rows(list(distinct.values()), kept_features) if with_rows else NO_ROWS
     indptr, targets, _ = _stack_csr([network.adjacency for network in networks])
     n_nodes = sum(network.n_nodes for network in networks)
     links = Links(
@@ -50,7 +50,7 @@ def stack(
         link_starts=unsigned(_starts([network.n_links for network in networks])),
         row_starts=unsigned(_row_starts(networks, distinct)),
         group_starts=freeze(group_starts),
-        group_sizes=unsigned(np.array([_largest(group) for group in groups])),
+        n_candidates=unsigned(np.array([_largest(group) for group in groups])),
         triplet_starts=unsigned(_triplet_starts(networks) if any(draws_by_number) else np.zeros(0, dtype=np.int64)),
         draws_by_number=freeze(np.array(draws_by_number)),
     )
@@ -62,7 +62,7 @@ def _draws_by_number(group: Sequence[Network]) -> bool:
     n_triplets = sum(network.n_triplets for network in group)
     check_triplets(group, n_triplets)
     n_pairs = sum(network.n_links for network in group) * _largest(group)
-    return n_triplets < EXACT_BELOW_ACCEPTANCE * n_pairs
+    return n_triplets < MIN_ACCEPTANCE * n_pairs
 
 
 def _largest(group: Sequence[Network]) -> int:
@@ -99,16 +99,16 @@ def check_triplets(networks: Sequence[Network], n_triplets: int) -> None:
     )
 
 
-def _rows(matrices: Sequence[sparse.csr_array], columns: np.ndarray | None) -> Rows:
+def _rows(matrices: Sequence[sparse.csr_array], kept_features: np.ndarray | None) -> Rows:
     """Stack the rows of matrices, in the layout of `kernels.rows`."""
     are_mapped = any(is_mapped(matrix) for matrix in matrices)
-    if columns is not None:
+    if kept_features is not None:
         if are_mapped:
             raise ValueError(
                 "a full metric needs the features in memory, ordered by frequency; read the networks without "
                 "mapped=True, or use metric='diagonal'."
             )
-        matrices = [freeze_csr(matrix[:, columns]) for matrix in matrices]
+        matrices = [freeze_csr(matrix[:, kept_features]) for matrix in matrices]
     indptr, features, values = _stack_csr(matrices)
     if are_mapped or features.itemsize != values.itemsize or features.nbytes + values.nbytes > MOST_COPIED_BYTES:
         return Rows(indptr, SplitRows(features, values))

@@ -248,9 +248,9 @@ def _check_state(model: Any) -> None:
     if state.form != model.form:
         raise ValueError(f"the model was not fitted with metric={model.form!r}; set that back, or fit it again.")
     n_metrics, n_groups = algorithm.n_metrics, algorithm.n_groups
-    if state.columns is not None:
-        check_columns(state.columns, n_features)
-    n_totals, width = n_entries(n_features, state.columns), model.factor_width
+    if state.kept_features is not None:
+        check_columns(state.kept_features, n_features)
+    n_totals, width = n_entries(n_features, state.kept_features), model.factor_width
     n_averaged, n_factored = len(state.sums.moments) and n_totals, n_features * model.ensemble if width else 0
     shapes = [(n_totals, n_metrics), (n_averaged, n_metrics), (n_factored, width), (n_factored,)]
     _check_consistent(
@@ -297,7 +297,7 @@ def _check_metrics(model: Any) -> None:
     """Refuse metrics that are not those of the state."""
     n_metrics = model.algorithm(len(model.task_names_)).n_metrics
     has_metrics = getattr(model, "n_iters_", None) == model.state_.iteration
-    metrics = [*model.parts(), *(getattr(model, "combined_metrics_", None) or [])] if has_metrics else []
+    metrics = [*model.regularised_metrics(), *(getattr(model, "combined_metrics_", None) or [])] if has_metrics else []
     _check_consistent(
         len(metrics) in (n_metrics, n_metrics + len(model.task_names_))
         and all(metric.n_features == model.n_features_ for metric in metrics)
@@ -316,8 +316,8 @@ def _write_state(file: Writer, parent: Any, name: str, state: State) -> None:
     group = file.group(parent, name)
     _write_sums(file, group, state.sums)
     file.array(group, "violations", state.violations)
-    if state.columns is not None:
-        file.shared(group, "columns", state.columns, write_positions)
+    if state.kept_features is not None:
+        file.shared(group, "columns", state.kept_features, write_positions)
     if state.ahead.any():
         file.array(group, "ahead", state.ahead)
     if state.round is not None:
@@ -354,7 +354,7 @@ def _read_state(file: Reader, parent: Any, name: str) -> State:
     return State(
         sums=sums,
         counts=file.array(group, "violations", ndim=2, kinds="iu", dtype=np.int64),
-        columns=read_if_there(file, group, "columns", read_positions),
+        kept_features=read_if_there(file, group, "columns", read_positions),
         ahead=np.zeros(sums.totals.shape[1], dtype=np.int64) if ahead is None else ahead,
         round=read_if_there(file, group, "round", _read_round),
     )

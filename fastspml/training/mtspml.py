@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastspml.checks import check_number, is_whole, quoted
+from fastspml.checks import check_positive, is_whole, quoted
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.training.adding import add_task
@@ -118,10 +118,10 @@ class MTSPML(MTSPMLParameters):
     def check_params(self) -> None:
         """Refuse parameters that are out of range."""
         super().check_params()
-        check_number("common_reg", self.common_reg, allow_infinity=True)
+        check_positive("common_reg", self.common_reg, allow_infinity=True)
         task_regs = np.atleast_1d(np.asarray(self.task_reg, dtype=object))
         for value in task_regs:
-            check_number("task_reg", value, allow_infinity=True)
+            check_positive("task_reg", value, allow_infinity=True)
         if np.isinf(self.common_reg) and any(np.isinf(value) for value in task_regs):
             raise ValueError("common_reg and task_reg are both infinite, so nothing can be learned; make one finite.")
         check_prior(self.prior)
@@ -178,7 +178,7 @@ class MTSPML(MTSPMLParameters):
         add_task(self, network, n_iters, common, task_reg, progress)
         return self
 
-    def parts(self) -> list[Metric]:
+    def regularised_metrics(self) -> list[Metric]:
         """Return the metrics that are regularised: the common one, and those of the tasks."""
         return [self.common_metric_, *self.task_metrics_]
 

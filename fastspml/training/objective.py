@@ -39,7 +39,7 @@ def objective(model: Estimator, networks: list[Network], n_triplets: int | None 
 def regulariser(model: Estimator) -> float:
     """Return the part of the objective that does not depend on networks; factors are not regularised."""
     algorithm = model.algorithm(len(model.task_names_))
-    weights = zip(algorithm.regs, algorithm.priors, model.parts(), strict=True)
+    weights = zip(algorithm.regs, algorithm.priors, model.regularised_metrics(), strict=True)
     return sum(
         reg / 2.0 * _without_factors(metric).sqnorm_from(prior) for reg, prior, metric in weights if np.isfinite(reg)
     )

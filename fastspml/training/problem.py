@@ -64,7 +64,7 @@ class Prepared:
 
     networks: list[Network]  # weighted
     weighting: Weighting | None  # the weighting that the model applied, if any
-    columns: np.ndarray | None  # the features that have a row in a full metric
+    kept_features: np.ndarray | None  # the features that have a row in a full metric
     stacked: Stack
 
 
@@ -81,14 +81,14 @@ def lay_out(
     for network in networks[1:]:
         if network.weighting != networks[0].weighting:
             raise ValueError(f"{networks[0].name!r} and {network.name!r} went through different weightings.")
-    columns = None
+    kept_features = None
     if form == "full":
         counts = sum(count_columns(network.features) for network in networks)
         # Frequent features first: the entries that are read most are then close together.
-        columns = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+        kept_features = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
         if known is not None:
-            columns = np.concatenate([known, columns[~np.isin(columns, known)]])
-    return Prepared(networks, weighting, columns, stack(networks, is_pooled, columns))
+            kept_features = np.concatenate([known, kept_features[~np.isin(kept_features, known)]])
+    return Prepared(networks, weighting, kept_features, stack(networks, is_pooled, kept_features))
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Problem:
     @property
     def n_groups(self) -> int:
         """The groups of tasks that triplets are drawn from: one for Algorithm 1, one per task for Algorithm 2."""
-        return len(self.stacked.tasks.group_sizes)
+        return len(self.stacked.tasks.n_candidates)
 
     @property
     def n_triplets(self) -> int:

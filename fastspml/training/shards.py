@@ -177,10 +177,10 @@ def run_shard(
     problem: Problem, state: State, round: Round, shard: Shard, memory: ShardMemory, is_stopped: Callable[[], bool]
 ) -> State:
     """Run a shard of a round to its end, or until `is_stopped`; its state is in `memory`."""
-    part = memory.start(state, round, shard)
-    while part.iteration < shard.last and not is_stopped():
-        run_next_chunk(problem, part, shard.last, memory.workspace)
-    return part
+    shard_state = memory.start(state, round, shard)
+    while shard_state.iteration < shard.last and not is_stopped():
+        run_next_chunk(problem, shard_state, shard.last, memory.workspace)
+    return shard_state
 
 
 # ---- on threads ------------------------------------------------------------------------------------------------------
@@ -221,14 +221,14 @@ def threads(problem: Problem, n_threads: int) -> RunShards:
             for shard in shards:
                 while shard.start not in waiting:
                     try:
-                        start, memory, part = done.get(timeout=HEARTBEAT_S)  # safe: nobody else takes from it
-                        waiting[start] = memory, part
+                        start, memory, shard_state = done.get(timeout=HEARTBEAT_S)  # safe: nobody else takes from it
+                        waiting[start] = memory, shard_state
                     except Empty:
                         yield None
-                memory, part = waiting.pop(shard.start)
-                if isinstance(part, BaseException):
-                    raise part
-                yield part
+                memory, shard_state = waiting.pop(shard.start)
+                if isinstance(shard_state, BaseException):
+                    raise shard_state
+                yield shard_state
                 free.put(memory)
         finally:
             stop.is_set = True
@@ -246,10 +246,10 @@ def _run_one_by_one(
         memories.append(ShardMemory(problem, state))
     memory = memories[0]
     for shard in shards:
-        part = memory.start(state, round, shard)
-        while part.iteration < shard.last:
-            run_next_chunk(problem, part, shard.last, memory.workspace)
-            yield None if part.iteration < shard.last else part
+        shard_state = memory.start(state, round, shard)
+        while shard_state.iteration < shard.last:
+            run_next_chunk(problem, shard_state, shard.last, memory.workspace)
+            yield None if shard_state.iteration < shard.last else shard_state
 
 
 def take(queue: SimpleQueue[Any], timeout_s: float) -> Any:
@@ -300,9 +300,9 @@ def _run_some(
                 except Empty:
                     return
                 try:
-                    part: Any = run(shard, memory, is_stopped)
+                    shard_state: Any = run(shard, memory, is_stopped)
                 except BaseException as error:
-                    part = error
-                done.put((shard.start, memory, part))
+                    shard_state = error
+                done.put((shard.start, memory, shard_state))
     finally:
         ended.put(None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastspml.checks import check_number
+from fastspml.checks import check_positive
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.training.estimator import Estimator, parameter
@@ -142,7 +142,7 @@ class SPML(SPMLParameters):
     def check_params(self) -> None:
         """Refuse parameters that are out of range."""
         super().check_params()
-        check_number("reg", self.reg)
+        check_positive("reg", self.reg)
         check_prior(self.prior)
 
     def set_learned(self) -> None:
@@ -151,7 +151,7 @@ class SPML(SPMLParameters):
         self.violations_: np.ndarray = self.state_.violations[:, 0]
         self.n_iters_ = self.state_.iteration
 
-    def parts(self) -> list[Metric]:
+    def regularised_metrics(self) -> list[Metric]:
         """Return the metric that is regularised."""
         return [self.metric_]
 

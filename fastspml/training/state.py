@@ -81,17 +81,22 @@ class State:
 
     sums: Sums
     counts: np.ndarray  # violated triplets, int64 (allocated iterations, groups)
-    columns: np.ndarray | None  # the features that have a row, for a full metric, the most frequent first
+    kept_features: np.ndarray | None  # the features that have a row, for a full metric, the most frequent first
     ahead: np.ndarray  # int64 (metrics,): iterations of a metric minus those of the model; 0 except for added tasks
     round: Round | None = None
     clock_origin: int = 0  # totals count as clock_origin + clock_rate * iteration iterations
     clock_rate: int = 1  # R in a shard, see `Round.rate`
     first: int = 0  # row 0 of `counts` is iteration first + 1
 
+    def __setstate__(self, fields: dict[str, Any]) -> None:
+        """Restore a pickled state; earlier versions called the kept features `columns`."""
+        fields = {"kept_features" if name == "columns" else name: value for name, value in fields.items()}
+        self.__dict__.update(fields)
+
     @property
     def form(self) -> str:
         """The form of the metrics."""
-        if self.columns is not None:
+        if self.kept_features is not None:
             return "full"
         return "factored" if self.sums.factor_totals.shape[1] else "diagonal"
 
@@ -170,7 +175,7 @@ def new_state(
     totals: np.ndarray,
     n_groups: int,
     averages: bool,
-    columns: np.ndarray | None,
+    kept_features: np.ndarray | None,
     ahead: np.ndarray | None = None,
     factor_width: int = 0,
     factor_dtype: Any = np.float64,
@@ -182,7 +187,7 @@ def new_state(
     factor_totals = np.zeros((len(totals) * n_members if factor_width else 0, factor_width), factor_dtype)
     sums = make_sums(0, totals, moments, 0.0, factor_totals=factor_totals, squares=np.zeros(len(factor_totals)))
     no_clocks: np.ndarray = np.zeros(n_metrics, dtype=np.int64)
-    return State(sums, np.zeros((0, n_groups), dtype=np.int64), columns, no_clocks if ahead is None else ahead)
+    return State(sums, np.zeros((0, n_groups), dtype=np.int64), kept_features, no_clocks if ahead is None else ahead)
 
 
 def make_sums(
@@ -204,9 +209,9 @@ def make_sums(
     return Sums(totals, moments, factor_totals, squares, counters, np.array([harmonic]))
 
 
-def n_entries(n_features: int, columns: np.ndarray | None) -> int:
+def n_entries(n_features: int, kept_features: np.ndarray | None) -> int:
     """Return the length of the totals of a metric: the features or, of a full metric, the packed triangle."""
-    return n_features if columns is None else len(columns) * (len(columns) + 1) // 2
+    return n_features if kept_features is None else len(kept_features) * (len(kept_features) + 1) // 2
 
 
 def copy_sums(sums: Sums) -> Sums:

@@ -1,4 +1,4 @@
-"""A fit from stop to stop: one stream of iterations, chunk by chunk, and then rounds of shards.
+"""The loop of a fit: one stream of iterations, chunk by chunk, and then rounds of shards.
 
 The loop over iterations is `kernels.algorithms.run_chunk`; Python runs between chunks and shards.
 `fastspml.training.shards` explains rounds.
@@ -37,14 +37,14 @@ def train(
         context = runner(problem, state, stops[-1], n_threads)
     with context as run_shards:
         for stop in stops:
-            with closing(steps(problem, state, stop, run_shards)) as all_steps:  # also if `progress` raises
-                is_stopped = any(has_to_stop() for _ in all_steps)
+            with closing(run_until(problem, state, stop, run_shards)) as chunks:  # also if `progress` raises
+                is_stopped = any(has_to_stop() for _ in chunks)
             yield state.iteration
             if is_stopped:
                 return
 
 
-def steps(problem: Problem, state: State, until: int, run_shards: RunShards) -> Generator[None, None, None]:
+def run_until(problem: Problem, state: State, until: int, run_shards: RunShards) -> Generator[None, None, None]:
     """Run iterations until `until`; yield after every chunk and every shard, and while waiting for one."""
     workspace = None
     while state.iteration < until:
