@@ -19,6 +19,7 @@ from scipy import sparse
 import fastspml as fs
 from fastspml.ranking import index as index_module
 from fastspml.ranking.index import rank_tasks
+from fastspml.ranking.indexed_rows import NodesUnderMetric
 from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import NodeScores
 from fastspml.ranking.segments import Segments
@@ -127,7 +128,7 @@ def test_nodes_that_float32_cannot_tell_apart_are_told_apart(score):
     for scale in (1.0, 3e-4):
         metric = fs.Metric.factored(scale * rng.random(40), scale**0.5 * rng.normal(size=(40, 7)), score=score)
         index = fs.LinkIndex(metric, network)
-        scores = NodeScores(metric, network).ranked_scores(np.arange(500))
+        scores = NodeScores.of(metric, network).ranked_scores(np.arange(500))
         for k in (1, 7, 60):
             got = index.query(network, k)[0]
             assert np.array_equal(got, np.argsort(scores, axis=1, kind="stable")[:, :k])
@@ -143,7 +144,7 @@ def test_a_few_nodes_far_from_a_crowd_are_searched_by_bounds(score):
     metric = fs.Metric.factored(rng.random(30), rng.normal(size=(30, 8)), score=score)
     index = fs.LinkIndex(metric, network)
     queries = network.subset(np.arange(3000, 3030))
-    scores = NodeScores(metric, network).ranked_scores(np.arange(3000, 3030))
+    scores = NodeScores.of(metric, network).ranked_scores(np.arange(3000, 3030))
     for k in (1, 3, 10, 29):
         assert np.array_equal(index.query(queries, k)[0], np.argsort(scores, axis=1, kind="stable")[:, :k])
 
@@ -564,12 +565,8 @@ def test_adding_to_a_large_index_indexes_the_added_nodes_only(crowd, monkeypatch
     index = fs.LinkIndex(fs.Metric.identity(120), crowd.subset(range(500)))
     sizes = []
     monkeypatch.setattr(
-        "fastspml.ranking.index.NodeScores",
-        lambda metric, rows, **known: sizes.append(rows.shape[0]) or NodeScores(metric, rows, **known),
-    )
-    monkeypatch.setattr(
-        "fastspml.ranking.segments.NodeScores",
-        lambda metric, rows, **known: sizes.append(rows.shape[0]) or NodeScores(metric, rows, **known),
+        "fastspml.ranking.scores.NodesUnderMetric",
+        lambda indexed, metric: sizes.append(indexed.rows.shape[0]) or NodesUnderMetric(indexed, metric),
     )
     for start in range(500, 600, 10):
         index.add(crowd.subset(range(start, start + 10)))
@@ -631,7 +628,7 @@ def test_a_mapped_index_stays_in_its_file(crowd, tmp_path):
     fs.LinkIndex(fs.Metric.identity(120), crowd).save(tmp_path / "index.h5")
     for mapped in (True, False):
         scores = fs.LinkIndex.load(tmp_path / "index.h5", mapped=mapped)._state[0].segments[0].scores
-        assert is_mapped(scores.rows) == is_mapped(scores.by_feature) == mapped
+        assert is_mapped(scores.rows) == is_mapped(scores.nodes.indexed.by_feature) == mapped
 
 
 def test_nodes_without_names_stay_without(tmp_path):
@@ -728,7 +725,7 @@ def test_a_copy_of_an_index_can_be_changed_on_its_own(network, duplicate):
 def segments_of(*sizes):
     """Return segments after nodes were added, these numbers at a time."""
     metric = fs.Metric.identity(1)
-    parts = [Segments.of(NodeScores(metric, metric.rows(np.ones((n, 1))))) for n in sizes]
+    parts = [Segments.of(NodeScores.of(metric, metric.rows(np.ones((n, 1))))) for n in sizes]
     return functools.reduce(Segments.plus, parts)
 
 

@@ -86,6 +86,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "ranking/index.py": ("test_index.py", "test_known_links.py"),
     "ranking/index_files.py": ("test_index.py", "test_known_links.py"),
     "ranking/scores.py": ("test_scores.py", "test_index.py", "test_measures.py", "test_known_links.py"),
+    "ranking/indexed_rows.py": ("test_scores.py", "test_index.py", "test_measures.py", "test_known_links.py"),
+    "ranking/parallel.py": ("test_scores.py", "test_measures.py", "test_hubness.py"),
     "ranking/segments.py": ("test_index.py", "test_known_links.py"),
     "ranking/hubness.py": ("test_hubness.py", "test_known_links.py"),
     "ranking/mapped_ranking.py": ("test_mapped.py",),

@@ -17,7 +17,8 @@ from fastspml.ranking.known_links import without_links_of
 from fastspml.ranking.measures import Scorer, scores_of
 from fastspml.ranking.model_metrics import check_network, metric_of
 from fastspml.ranking.node_lists import NodeNames
-from fastspml.ranking.scores import blocks, hide_own
+from fastspml.ranking.parallel import blocks
+from fastspml.ranking.scores import hide_own
 from fastspml.sparse.csr import csr_from_parts
 from fastspml.sparse.mapped import take_rows
 

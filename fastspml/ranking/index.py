@@ -70,7 +70,7 @@ class LinkIndex:
         names = NodeNames(
             network.nodes if network.has_node_names else np.arange(network.n_nodes), network.has_node_names
         )
-        self._start(Segments.of(NodeScores(self.metric, network, known=known)), names)
+        self._start(Segments.of(NodeScores.of(self.metric, network, known)), names)
 
     def _start(self, segments: Segments, names: NodeNames) -> None:
         names.index_names()  # so that `add` takes time for the added nodes only
@@ -200,7 +200,7 @@ class LinkIndex:
         if isinstance(nodes_or_rows, Network) and nodes is None and nodes_or_rows.has_node_names:
             nodes = nodes_or_rows.nodes
         known = KnownLinks.none(rows.shape[0]) if self.metric.uses_links else None
-        added = Segments.of(NodeScores(self.metric, rows, known=known))
+        added = Segments.of(NodeScores.of(self.metric, rows, known))
         with self._lock:
             segments, names = self._state
             self._state = segments.plus(added), _with_names(names, nodes, rows.shape[0])

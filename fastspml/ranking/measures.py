@@ -21,7 +21,8 @@ from fastspml.network import Network
 from fastspml.ranking import mapped_ranking
 from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.model_metrics import check_network, metric_of, type_name
-from fastspml.ranking.scores import MEASURES, NodeScores, blocks, hide_own, positives
+from fastspml.ranking.parallel import blocks
+from fastspml.ranking.scores import MEASURES, NodeScores, hide_own, positives
 from fastspml.sparse.mapped import take_rows
 
 MOST_LISTS = 500  # of suggestions, that `HiddenLinks.hub_share` is measured on
@@ -189,7 +190,7 @@ class HiddenLinks:
         """Return the scores of all nodes under a metric, with the links that a ranking may use."""
         scores = self._scores
         if scores is None or not scores.fits(metric):
-            scores = NodeScores(metric, self.network, known=self._known)
+            scores = NodeScores.of(metric, self.network, self._known)
         elif scores.metric is not metric:  # the inverted index does not depend on the metric, so it is built once
             scores = scores.under(metric)
         self._scores = scores

@@ -12,11 +12,11 @@ from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.ranking.calibration import Calibration
 from fastspml.ranking.index import LinkIndex
+from fastspml.ranking.indexed_rows import ranked_norms
 from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.link_table import LinkTable, Reason
 from fastspml.ranking.model_metrics import check_network, metric_of
 from fastspml.ranking.node_lists import NodeNames
-from fastspml.ranking.scores import ranked_norms
 from fastspml.sparse.mapped import take_rows
 
 

@@ -11,8 +11,9 @@ from scipy import sparse
 
 from fastspml.kernels.search import Nearest
 from fastspml.metric import Metric
+from fastspml.ranking.indexed_rows import tie_shift
 from fastspml.ranking.known_links import KnownLinks
-from fastspml.ranking.scores import NodeScores, hide, tie_shift
+from fastspml.ranking.scores import NodeScores, hide
 from fastspml.sparse.csr import freeze_csr
 from fastspml.sparse.mapped import take_rows
 
@@ -44,7 +45,7 @@ class Segment:
 
     def sizes(self) -> np.ndarray:
         """Return the sizes of the nodes that are left."""
-        return self.scores.sizes[self.is_left]
+        return self.scores.nodes.sizes[self.is_left]
 
     def without(self, is_removed: np.ndarray) -> Segment:
         """Return the segment without some of the nodes that are left, of which `is_removed` is a mask."""
@@ -78,7 +79,7 @@ class Segments:
 
     @cached_property
     def shift(self) -> float:
-        """What the scores of all segments are rounded by; see `scores.tie_shift`."""
+        """What the scores of all segments are rounded by; see `indexed_rows.tie_shift`."""
         return tie_shift(np.concatenate([segment.sizes() for segment in self.segments]))
 
     @cached_property
@@ -159,7 +160,7 @@ class Segments:
 
 def _index(metric: Metric, segments: tuple[Segment, ...] | list[Segment]) -> Segment:
     """Index the nodes that are left of some segments anew, as one."""
-    return Segments.of(NodeScores(metric, _stacked(segments), known=_joined_links(segments))).segments[0]
+    return Segments.of(NodeScores.of(metric, _stacked(segments), _joined_links(segments))).segments[0]
 
 
 def _stacked(segments: tuple[Segment, ...] | list[Segment]) -> sparse.csr_array:

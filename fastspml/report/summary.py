@@ -22,7 +22,8 @@ from fastspml.ranking.hidden_calibration import hidden_calibration
 from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.measures import LinkQuality, hidden_quality, link_quality
 from fastspml.ranking.model_metrics import learned_metrics, metric_of
-from fastspml.ranking.scores import NodeScores, blocks
+from fastspml.ranking.parallel import blocks
+from fastspml.ranking.scores import NodeScores
 from fastspml.report.comparison import mean_over_tasks, paired_difference
 from fastspml.report.page import render
 from fastspml.runs.folder import read_versions
@@ -139,7 +140,7 @@ def facts(
         return known
     qualities = hidden_quality(model, networks, k=HITS_AT)
     for q, (task, (network, nodes, quality)) in enumerate(zip(tasks, qualities, strict=True)):
-        scorer = NodeScores(metric_of(model, q), network, known=KnownLinks(network.adjacency).without(nodes))
+        scorer = NodeScores.of(metric_of(model, q), network, KnownLinks(network.adjacency).without(nodes))
         order = _by_auc(quality, network.degrees[nodes])
         best, worst = order[:SHOWN_NODES], order[SHOWN_NODES:][-SHOWN_NODES:][::-1]
         task |= {

@@ -15,7 +15,7 @@ import numpy as np
 from fastspml.metric import LENGTHS, RANKING_WEIGHTS, Metric
 from fastspml.ranking.known_links import TERMS
 from fastspml.ranking.measures import HiddenLinks
-from fastspml.ranking.scores import blocks
+from fastspml.ranking.parallel import blocks
 from fastspml.selection.folds import Evaluation, Fold, with_params
 from fastspml.selection.scorings import Scoring
 from fastspml.training.estimator import Estimator
