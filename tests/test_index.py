@@ -258,9 +258,9 @@ def test_other_types_cost_a_sentence(network, act, sentence):
 NAMES = np.array([f"n{i}" for i in range(14)])
 
 
-def filtered(metric, features, query, k, hidden, radius=None):
+def filtered(metric, features, query, k, excluded, radius=None):
     """Return positions and values of a search by definition, filled up with -1 and nan."""
-    nodes, values = naive.nearest(matrix_of(metric), features, query, k, exclude=list(hidden), score=metric.score)
+    nodes, values = naive.nearest(matrix_of(metric), features, query, k, exclude=list(excluded), score=metric.score)
     if radius is not None:
         is_in = values >= radius if metric.score == "similarity" else values <= radius
         nodes, values = nodes[is_in], values[is_in]
@@ -292,11 +292,11 @@ def test_filters(case):
     network = make_network(nodes=NAMES)
     features = dense(network)[0]
     queries = np.random.default_rng(3).normal(size=(3, 9))
-    arguments, hidden = FILTERS[case]
+    arguments, excluded = FILTERS[case]
     for metric in metrics(9):
         nodes, values = fs.LinkIndex(metric, network).query(queries, 6, **arguments)
         for q in range(3):
-            expected = filtered(metric, features, queries[q], 6, hidden(q))
+            expected = filtered(metric, features, queries[q], 6, excluded(q))
             assert nodes[q].tolist() == expected[0]
             np.testing.assert_allclose(values[q], expected[1], rtol=1e-9, atol=1e-12)
 
@@ -334,7 +334,7 @@ def test_an_index_says_how_many_nodes_it_has():
 
 
 def test_filters_do_not_slow_bounds_down_to_a_wrong_result():
-    """Hidden nodes neither set the limit of a search by bounds nor are found by it."""
+    """Excluded nodes neither set the limit of a search by bounds nor are found by it."""
     network = fs.Weighting("l2").fit_transform(fs.Network(text_like(2000)))
     rng = np.random.default_rng(0)
     for factors in (np.zeros((120, 0)), rng.normal(size=(120, 4))):
@@ -344,9 +344,9 @@ def test_filters_do_not_slow_bounds_down_to_a_wrong_result():
         lists = list(nearest[:, ::2])
         got = index.query(network, 5, exclude=lists)[0]
         assert np.array_equal(got, nearest[:, 1:11:2])
-        hidden = np.unique(nearest[:50, :3])
-        got = index.query(network.subset(range(50)), 5, exclude=hidden)[0]
-        expected = [[node for node in row if node not in set(hidden)][:5] for row in nearest[:50]]
+        excluded = np.unique(nearest[:50, :3])
+        got = index.query(network.subset(range(50)), 5, exclude=excluded)[0]
+        expected = [[node for node in row if node not in set(excluded)][:5] for row in nearest[:50]]
         is_long = np.array([len(row) == 5 for row in expected])
         assert is_long.any()
         assert got[is_long].tolist() == [row for row in expected if len(row) == 5]

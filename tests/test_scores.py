@@ -15,7 +15,7 @@ from fastspml.kernels import ties
 from fastspml.ranking.indexed_rows import node_sizes, ranked_norms, tie_shift
 from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.parallel import blocks, on_threads
-from fastspml.ranking.scores import NodeScores, hide, hide_own, link_scores
+from fastspml.ranking.scores import NodeScores, exclude, exclude_own, link_scores
 from fastspml.training.objective import mean_hinge
 from tests import naive
 from tests.conftest import dense, matrix_of
@@ -205,11 +205,11 @@ def test_scores_are_rounded_to_a_share_of_the_median_size():
         assert tie_shift(np.array(sizes)) == 0.0
 
 
-def test_what_is_hidden_has_a_place_for_every_query():
-    assert [len(part) for part in hide(3)] == [0, 4, 0]
-    assert hide(3).indptr.tolist() == [0, 0, 0, 0]
-    hidden = hide_own(np.array([5, 2]), np.array([True, False]))
-    assert [part.tolist() for part in hidden] == [[True, False], [0, 1, 2], [5, 2]]
+def test_what_is_excluded_has_a_place_for_every_query():
+    assert [len(part) for part in exclude(3)] == [0, 4, 0]
+    assert exclude(3).indptr.tolist() == [0, 0, 0, 0]
+    excluded = exclude_own(np.array([5, 2]), np.array([True, False]))
+    assert [part.tolist() for part in excluded] == [[True, False], [0, 1, 2], [5, 2]]
 
 
 def test_the_size_of_a_row_is_the_sum_of_its_terms_without_signs():

@@ -100,7 +100,7 @@ def test_search_scores_few_nodes(form, score):
     found = search.Nearest(np.empty((n_queries, k), dtype=np.int64), *np.empty((2, n_queries, k)))
     rows = as_kernel_csr(network.features)
     embeddings = indexed_rows.embed(metric, network.features[:n_queries])
-    n_hard, n_scored = search.search_nodes(rows, embeddings, index, scores.hide(n_queries), found)
+    n_hard, n_scored = search.search_nodes(rows, embeddings, index, scores.exclude(n_queries), found)
     n_postings = np.diff(index.postings.indptr.astype(np.int64))[index.rows.indices]
     assert n_hard <= n_queries / 20
     assert n_scored <= n_queries * 3000 / 40

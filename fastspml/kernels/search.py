@@ -72,11 +72,11 @@ class Nodes(NamedTuple):
     shift: float  # what scores are rounded by
 
 
-class Hidden(NamedTuple):
+class Excluded(NamedTuple):
     """Nodes that a search must not find."""
 
-    is_hidden: np.ndarray  # bool (n,): for all queries; of length 0 if there are none
-    indptr: np.ndarray  # (queries + 1,): where the nodes hidden from each query start in `nodes`
+    is_excluded: np.ndarray  # bool (n,): for all queries; of length 0 if there are none
+    indptr: np.ndarray  # (queries + 1,): where the nodes excluded from each query start in `nodes`
     nodes: np.ndarray
 
 
@@ -144,13 +144,13 @@ def count_nearer(values, start, end, limit):
 
 
 @kernel
-def hide_nodes(hidden, query, row):
-    """Set the scores of row (n,) to infinity for the nodes that are hidden from a query, in place."""
-    for node in range(np.uint64(len(hidden.is_hidden))):
-        if hidden.is_hidden[node]:
+def exclude_nodes(excluded, query, row):
+    """Set the scores of row (n,) to infinity for the nodes that are excluded from a query, in place."""
+    for node in range(np.uint64(len(excluded.is_excluded))):
+        if excluded.is_excluded[node]:
             row[node] = np.inf
-    for p in range(hidden.indptr[query], hidden.indptr[query + ONE]):
-        row[hidden.nodes[p]] = np.inf
+    for p in range(excluded.indptr[query], excluded.indptr[query + ONE]):
+        row[excluded.nodes[p]] = np.inf
 
 
 @kernel
@@ -169,14 +169,14 @@ def find_among_all(row, best):
 
 
 @allocating_kernel
-def nearest(scores, hidden, nodes):
+def nearest(scores, excluded, nodes):
     """Fill nodes int64 (queries, k) with the nodes of the smallest scores, ascending, the lower node first in a tie.
 
-    Nodes that are hidden are left out, and their scores become infinite. Places beyond the nodes there are become -1.
+    Excluded nodes are left out, and their scores become infinite. Places beyond the nodes there are become -1.
     """
     kept = np.empty(nodes.shape[1])
     for query in range(np.uint64(nodes.shape[0])):
-        hide_nodes(hidden, query, scores[query])
+        exclude_nodes(excluded, query, scores[query])
         n_found = find_among_all(scores[query], Best(kept, nodes[query]))
         nodes[query, n_found:] = -1
 
@@ -227,7 +227,7 @@ def start_estimates(index, embeddings, room):
 
 
 @kernel
-def find_by_bounds(index, query, hidden, q, room, estimates, best):
+def find_by_bounds(index, query, excluded, q, room, estimates, best):
     """Fill best with the k nearest nodes, in place, and return how many were scored for it; -1 if given up.
 
     estimates : float32 (n,), the row of `start_estimates` for the query, which has number q among all
@@ -252,7 +252,7 @@ def find_by_bounds(index, query, hidden, q, room, estimates, best):
     if not size < LARGEST_SIZE:
         return -1
     subtract_features(room.features[:n_rare], room.products[:n_rare], index.postings, estimates)
-    hide_nodes(hidden, q, estimates)
+    exclude_nodes(excluded, q, estimates)
     # 2. The limit.
     n_scored = find_among_all(estimates, Best(room.scores, best.nodes))
     limit = -np.inf if n_scored == k else np.inf
@@ -322,10 +322,10 @@ def value_of(index, query, best, place):
 
 
 @allocating_kernel
-def search_nodes(queries, embeddings, index, hidden, found):
+def search_nodes(queries, embeddings, index, excluded, found):
     """Fill found, a `Nearest`, with the nearest nodes of each query, in place.
 
-    queries is a `KernelCsr`, embeddings (queries, rank) are theirs, index is a `Nodes`; hidden and the order are as in
+    queries is a `KernelCsr`, embeddings (queries, rank) are theirs, index is a `Nodes`; excluded and the order are as in
     `nearest`. Scores are rounded. Returns how many queries were hard, that is searched through all nodes, and how many
     nodes were scored one by one for the others.
     """
@@ -355,12 +355,12 @@ def search_nodes(queries, embeddings, index, hidden, found):
             is_tried = index.has_bounds and 2 * n_hard <= np.int64(q) + TRIED_FIRST
             if is_tried:
                 start_estimates(index, embeddings[q : min(q + n_together, n_queries)], room)
-        n_tried = find_by_bounds(index, query, hidden, q, room, room.estimates[slot], best) if is_tried else -1
+        n_tried = find_by_bounds(index, query, excluded, q, room, room.estimates[slot], best) if is_tried else -1
         n_scored += max(n_tried, 0)
         if n_tried < 0:
             n_hard += 1
             score_all(index, query, row)
-            hide_nodes(hidden, q, row)
+            exclude_nodes(excluded, q, row)
             nodes[q, find_among_all(row, best) :] = -1
         for place in range(k):
             values[q, place] = value_of(index, query, best, place)

@@ -155,12 +155,12 @@ class LinkIndex:
         """Return what `query` returns, for rows of `Metric.rows`."""
         segments, names = self._state
         _check_k(k, len(names))
-        is_hidden = None if candidates is None else ~names.mask(candidates, "candidates")
+        is_excluded = None if candidates is None else ~names.mask(candidates, "candidates")
         lists = None if exclude is None else names.lists(exclude, rows.shape[0], "exclude")
         if exclude is not None and lists is None:
-            excluded = names.mask(exclude, "exclude")
-            is_hidden = excluded if is_hidden is None else is_hidden | excluded
-        return segments.nearest(rows, int(k), is_hidden, lists, n_threads)
+            is_named = names.mask(exclude, "exclude")
+            is_excluded = is_named if is_excluded is None else is_excluded | is_named
+        return segments.nearest(rows, int(k), is_excluded, lists, n_threads)
 
     def rows(self) -> sparse.csr_array:
         """Return the weighted rows of all nodes, by position."""

@@ -18,7 +18,7 @@ from fastspml.sparse.mapped import rows_between
 # Measures of a ranking, in the order in which kernels fill them.
 MEASURES = ("auc", "average_precision", "reciprocal_rank", "hits", "recall", "ndcg")
 
-# What is hidden from a search if nothing is.
+# Of a search that excludes nothing.
 NO_MASK, NO_NODES = freeze(np.zeros(0, dtype=bool)), freeze(np.zeros(0, dtype=np.uint64))
 
 
@@ -105,7 +105,7 @@ class NodeScores:
         self,
         queries: sparse.csr_array,
         k: int,
-        hidden: search.Hidden | None = None,
+        excluded: search.Excluded | None = None,
         n_threads: int = 1,
         shift: float | None = None,
     ) -> Nearest:
@@ -115,14 +115,14 @@ class NodeScores:
         ----------
         queries : csr_array, shape (n_queries, n_features)
         k : int
-        hidden : Hidden, optional
-            Nodes that must not be found; see `hide`.
+        excluded : Excluded, optional
+            Nodes that must not be found, from `exclude`; none by default.
         n_threads : int, default 1
         shift : float, optional
             What scores are rounded by, if these nodes are a part of all nodes.
         """
         n_queries, shift = queries.shape[0], self.nodes.shift if shift is None else shift
-        hidden = hide(n_queries) if hidden is None else hidden
+        excluded = exclude(n_queries) if excluded is None else excluded
         nodes, scores = np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k))
         found = Nearest(nodes, scores, np.empty((n_queries, k)))
 
@@ -130,7 +130,8 @@ class NodeScores:
             for block in blocks(np.arange(part.start, part.stop), self.n_nodes):
                 of_block = slice(int(block[0]), int(block[-1]) + 1)
                 exact = self.scores(queries[block])
-                search.nearest(self._rounded(exact.copy(), shift), hidden_from(hidden, of_block.start), nodes[of_block])
+                rounded = self._rounded(exact.copy(), shift)
+                search.nearest(rounded, excluded_from(excluded, of_block.start), nodes[of_block])
                 places = np.maximum(nodes[of_block], 0)
                 exact = np.take_along_axis(exact, places, axis=1)
                 scores[of_block] = self._rounded(exact, shift)
@@ -140,7 +141,7 @@ class NodeScores:
             rows = rows_between(queries, part.start, part.stop)
             part_found = Nearest(*(array[part] for array in found))
             search.search_nodes(
-                as_kernel_csr(rows), embed(self.metric, rows), index, hidden_from(hidden, part.start), part_found
+                as_kernel_csr(rows), embed(self.metric, rows), index, excluded_from(excluded, part.start), part_found
             )
 
         if self.metric.form == "full" or self.uses_links:
@@ -190,37 +191,37 @@ def positives(adjacency: sparse.csr_array, is_candidate: np.ndarray) -> auc.Posi
     return auc.Positives(links.indptr, links.indices, is_candidate)
 
 
-def hide(
+def exclude(
     n_queries: int,
-    is_hidden: np.ndarray | None = None,
+    is_excluded: np.ndarray | None = None,
     indptr: np.ndarray | None = None,
     nodes: np.ndarray | None = None,
-) -> search.Hidden:
-    """Return the nodes that a search must not find, as kernels take them.
+) -> search.Excluded:
+    """Return the nodes that a search must exclude, as kernels take them.
 
     Parameters
     ----------
     n_queries : int
-    is_hidden : bool array, shape (n_nodes,), optional
-        Nodes hidden from all queries.
+    is_excluded : bool array, shape (n_nodes,), optional
+        Nodes excluded from all queries.
     indptr, nodes : int64 arrays, optional
-        Nodes hidden from one query: ``nodes[indptr[q] : indptr[q + 1]]`` from query q.
+        Nodes excluded from single queries: ``nodes[indptr[query] : indptr[query + 1]]``.
     """
-    return search.Hidden(
-        NO_MASK if is_hidden is None else freeze(is_hidden),
+    return search.Excluded(
+        NO_MASK if is_excluded is None else freeze(is_excluded),
         freeze(np.zeros(n_queries + 1, dtype=np.uint64) if indptr is None else indptr.astype(np.uint64)),
         NO_NODES if nodes is None else freeze(nodes.astype(np.uint64)),
     )
 
 
-def hide_own(nodes: np.ndarray, is_hidden: np.ndarray) -> search.Hidden:
+def exclude_own(nodes: np.ndarray, is_excluded: np.ndarray) -> search.Excluded:
     """Return exclusions for queries that are nodes: each of them excludes itself."""
-    return hide(len(nodes), is_hidden, np.arange(len(nodes) + 1), nodes)
+    return exclude(len(nodes), is_excluded, np.arange(len(nodes) + 1), nodes)
 
 
-def hidden_from(hidden: search.Hidden, first: int) -> search.Hidden:
+def excluded_from(excluded: search.Excluded, first: int) -> search.Excluded:
     """Return the exclusions of the queries from `first` on."""
-    return hidden._replace(indptr=hidden.indptr[first:])
+    return excluded._replace(indptr=excluded.indptr[first:])
 
 
 def link_scores(metric: Metric, network: Network, nodes: np.ndarray) -> np.ndarray:
