@@ -11,12 +11,11 @@ little of their norms, and rare ones; where a weight is negative, all are rare. 
 2. Score the k nodes with the smallest bounds. The worst of these scores is a limit that the k nearest do not exceed.
 3. Of the other nodes, score only those whose bounds do not exceed the limit, typically a few dozen.
 
-Bounds only decide what is scored, never a score. They leave room for the rounding of float32: with T terms of a bound
+Bounds only decide what is scored, never a score. They allow for the rounding of float32: with T terms of a bound
 and u = 2^-24, a bound is off by at most (T + 4) u times the sum of the terms' sizes, and that sum is at most
 size(x) + 2 size(y), where the size of a node is sum of |w| x^2 + |e_x|^2. So the nodes found, their order and the bits
 of their scores are those of an exhaustive search. Scores are rounded as `ties.round_score` does, so that equal ones
-tie; that is far less than the room for float32. If too many nodes remain for a query, it falls back to exhaustive
-search.
+tie; that is far less than float32 is allowed. If too many nodes remain for a query, it falls back to exhaustive search.
 """
 
 from __future__ import annotations
@@ -91,6 +90,7 @@ class Nearest(NamedTuple):
 class Query(NamedTuple):
     """One query: its features and values, x'M of them by position and spread over all features, and its embedding."""
 
+    number: np.uint64  # its position among all queries
     features: np.ndarray
     values: np.ndarray
     products: np.ndarray
@@ -98,8 +98,8 @@ class Query(NamedTuple):
     embedding: np.ndarray  # (rank,)
 
 
-class Room(NamedTuple):
-    """Memory that `find_by_bounds` works in."""
+class SearchBuffers(NamedTuple):
+    """Scratch memory of `find_by_bounds`."""
 
     estimates: np.ndarray  # float32 (queries, n): norms, less products of embeddings, and then of rare features
     features: np.ndarray  # (longest query,): the rare ones
@@ -216,21 +216,21 @@ def score_all(index, query, row):
 
 
 @kernel
-def start_estimates(index, embeddings, room):
+def start_estimates(index, embeddings, buffers):
     """Fill estimates for the queries of these embeddings (queries, rank) except for their features, in place."""
     n_queries = len(embeddings)
     for query in range(n_queries):
-        fill_row(index.bound_norms, room.estimates[query])
+        fill_row(index.bound_norms, buffers.estimates[query])
         for k in range(embeddings.shape[1]):
-            room.doubled[query, k] = np.float32(2.0 * embeddings[query, k])
-    subtract_embeddings(room.doubled[:n_queries], index.by_factor, room.estimates[:n_queries])
+            buffers.doubled[query, k] = np.float32(2.0 * embeddings[query, k])
+    subtract_embeddings(buffers.doubled[:n_queries], index.by_factor, buffers.estimates[:n_queries])
 
 
 @kernel
-def find_by_bounds(index, query, excluded, q, room, estimates, best):
+def find_by_bounds(index, query, excluded, buffers, estimates, best):
     """Fill best with the k nearest nodes, in place, and return how many were scored for it; -1 if given up.
 
-    estimates : float32 (n,), the row of `start_estimates` for the query, which has number q among all
+    estimates : float32 (n,), the row of `start_estimates` for the query
     """
     k, n = len(best.scores), np.uint64(len(index.norms))
     most_scored = FEW_NODES + len(index.norms) // NODES_PER_SCORED
@@ -247,14 +247,14 @@ def find_by_bounds(index, query, excluded, q, room, estimates, best):
         if index.is_common[query.features[p]]:
             common += part
         else:
-            room.features[n_rare], room.products[n_rare] = query.features[p], query.products[p]
+            buffers.features[n_rare], buffers.products[n_rare] = query.features[p], query.products[p]
             n_rare += 1
     if not size < LARGEST_SIZE:
         return -1
-    subtract_features(room.features[:n_rare], room.products[:n_rare], index.postings, estimates)
-    exclude_nodes(excluded, q, estimates)
+    subtract_features(buffers.features[:n_rare], buffers.products[:n_rare], index.postings, estimates)
+    exclude_nodes(excluded, query.number, estimates)
     # 2. The limit.
-    n_scored = find_among_all(estimates, Best(room.scores, best.nodes))
+    n_scored = find_among_all(estimates, Best(buffers.scores, best.nodes))
     limit = -np.inf if n_scored == k else np.inf
     for node in best.nodes[:n_scored]:
         limit = max(limit, score_one(index, query, np.uint64(node)))
@@ -325,45 +325,46 @@ def value_of(index, query, best, place):
 def search_nodes(queries, embeddings, index, excluded, found):
     """Fill found, a `Nearest`, with the nearest nodes of each query, in place.
 
-    queries is a `KernelCsr`, embeddings (queries, rank) are theirs, index is a `Nodes`; excluded and the order are as in
-    `nearest`. Scores are rounded. Returns how many queries were hard, that is searched through all nodes, and how many
-    nodes were scored one by one for the others.
+    queries is a `KernelCsr`, embeddings (queries, rank) are theirs, index is a `Nodes`; excluded, an `Excluded`, and the
+    order are as in `nearest`. Scores are rounded. Returns how many queries were hard, that is searched through all
+    nodes, and how many nodes were scored one by one for the others.
     """
     indptr, nodes, scores, values = queries.indptr, found.nodes, found.scores, found.values
     n, k, rank = len(index.norms), nodes.shape[1], embeddings.shape[1]
     n_queries, longest = np.uint64(len(nodes)), 0
-    for q in range(n_queries):
-        longest = max(longest, np.int64(indptr[q + ONE] - indptr[q]))
+    for number in range(n_queries):
+        longest = max(longest, np.int64(indptr[number + ONE] - indptr[number]))
     row, products, doubled = np.empty(n), np.empty(longest), np.zeros(len(index.weights))
     n_together = np.uint64(max(1, min(MOST_QUERIES, ROW_BYTES // (4 * n + 1))) if rank else 1)
-    room = Room(
+    buffers = SearchBuffers(
         np.empty((n_together, n), np.float32), np.empty(longest, queries.indices.dtype), np.empty(longest),
         np.empty(k, np.float32), np.empty((n_together, rank), np.float32),
     )  # fmt: skip
     n_hard = n_scored = 0
     is_tried = False
-    for q in range(n_queries):
-        features, entries = queries.indices[indptr[q] : indptr[q + ONE]], queries.data[indptr[q] : indptr[q + ONE]]
+    for number in range(n_queries):
+        start, end = indptr[number], indptr[number + ONE]
+        features, entries = queries.indices[start:end], queries.data[start:end]
         for p in range(np.uint64(len(features))):
             products[p] = index.weights[features[p]] * entries[p]
             doubled[features[p]] = 2.0 * products[p]
-        query = Query(features, entries, products[: len(features)], doubled, embeddings[q])
-        best = Best(scores[q], nodes[q])
-        slot = q % n_together
+        query = Query(number, features, entries, products[: len(features)], doubled, embeddings[number])
+        best = Best(scores[number], nodes[number])
+        slot = number % n_together
         if slot == ZERO:
             # Where most queries are hard, bounds are no longer tried.
-            is_tried = index.has_bounds and 2 * n_hard <= np.int64(q) + TRIED_FIRST
+            is_tried = index.has_bounds and 2 * n_hard <= np.int64(number) + TRIED_FIRST
             if is_tried:
-                start_estimates(index, embeddings[q : min(q + n_together, n_queries)], room)
-        n_tried = find_by_bounds(index, query, excluded, q, room, room.estimates[slot], best) if is_tried else -1
+                start_estimates(index, embeddings[number : min(number + n_together, n_queries)], buffers)
+        n_tried = find_by_bounds(index, query, excluded, buffers, buffers.estimates[slot], best) if is_tried else -1
         n_scored += max(n_tried, 0)
         if n_tried < 0:
             n_hard += 1
             score_all(index, query, row)
-            exclude_nodes(excluded, q, row)
-            nodes[q, find_among_all(row, best) :] = -1
+            exclude_nodes(excluded, number, row)
+            nodes[number, find_among_all(row, best) :] = -1
         for place in range(k):
-            values[q, place] = value_of(index, query, best, place)
+            values[number, place] = value_of(index, query, best, place)
         for f in features:
             doubled[f] = 0.0
     return n_hard, n_scored
