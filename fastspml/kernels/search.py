@@ -98,6 +98,14 @@ class Query(NamedTuple):
     embedding: np.ndarray  # (rank,)
 
 
+class Terms(NamedTuple):
+    """What a query adds to the bounds of all nodes."""
+
+    n_terms: int  # of a bound, for its rounding
+    size: float  # sum of |w| x^2 + |e_x|^2
+    common: float  # C(x)
+
+
 class SearchBuffers(NamedTuple):
     """Scratch memory of `find_by_bounds`."""
 
@@ -232,11 +240,24 @@ def find_by_bounds(index, query, excluded, buffers, estimates, best):
 
     estimates : float32 (n,), the row of `start_estimates` for the query
     """
-    k, n = len(best.scores), np.uint64(len(index.norms))
-    most_scored = FEW_NODES + len(index.norms) // NODES_PER_SCORED
-    if k > most_scored:
+    if len(best.scores) > most_scored(index):
         return -1
-    # 1. Scores by embeddings and rare features alone, to which common ones add what bounds allow for.
+    terms = estimate_scores(index, query, excluded, buffers, estimates)  # 1. the bounds, but for common features
+    if not terms.size < LARGEST_SIZE:
+        return -1
+    limit, n_scored = limit_scores(index, query, estimates, buffers, best)  # 2. the k with the smallest estimates
+    return score_possible(index, query, terms, estimates, limit, n_scored, best)  # 3. nodes that can be below the limit
+
+
+@kernel
+def most_scored(index):
+    """Return how many nodes may be scored one by one for a query."""
+    return FEW_NODES + len(index.norms) // NODES_PER_SCORED
+
+
+@kernel
+def estimate_scores(index, query, excluded, buffers, estimates):
+    """Subtract the rare features from estimates and exclude nodes, in place; return the `Terms` of the query."""
     size = common = 0.0
     for value in query.embedding:
         size += value * value
@@ -249,19 +270,33 @@ def find_by_bounds(index, query, excluded, buffers, estimates, best):
         else:
             buffers.features[n_rare], buffers.products[n_rare] = query.features[p], query.products[p]
             n_rare += 1
-    if not size < LARGEST_SIZE:
-        return -1
     subtract_features(buffers.features[:n_rare], buffers.products[:n_rare], index.postings, estimates)
     exclude_nodes(excluded, query.number, estimates)
-    # 2. The limit.
+    return Terms(OTHER_TERMS + n_rare + len(query.embedding), size, common)
+
+
+@kernel
+def limit_scores(index, query, estimates, buffers, best):
+    """Return the worst score of the k nodes with the smallest estimates, infinity if there are fewer; and their number.
+
+    best.nodes is overwritten.
+    """
     n_scored = find_among_all(estimates, Best(buffers.scores, best.nodes))
-    limit = -np.inf if n_scored == k else np.inf
+    limit = -np.inf if n_scored == len(best.scores) else np.inf
     for node in best.nodes[:n_scored]:
         limit = max(limit, score_one(index, query, np.uint64(node)))
-    # 3. Nodes that can be below it.
-    n_terms = OTHER_TERMS + n_rare + len(query.embedding)
-    rounding = ROUNDING * n_terms * (size + index.largest_size)
-    root = np.float32(2.0 * np.sqrt(common))
+    return limit, n_scored
+
+
+@kernel
+def score_possible(index, query, terms, estimates, limit, n_scored, best):
+    """Fill best with the k nearest of the nodes whose bounds do not exceed the limit, in place.
+
+    Returns n_scored and the number of these nodes; -1 if they are too many.
+    """
+    n = np.uint64(len(index.norms))
+    rounding = ROUNDING * terms.n_terms * (terms.size + index.largest_size)
+    root = np.float32(2.0 * np.sqrt(terms.common))
     n_found = 0
     for start in range(ZERO, n, GROUP):
         end = min(start + GROUP, n)
@@ -275,10 +310,10 @@ def find_by_bounds(index, query, excluded, buffers, estimates, best):
             is_possible = estimates[node] - root * index.common_roots[node] <= highest
             if is_possible and estimates[node] < np.inf:
                 n_found = insert_node(best, n_found, score_one(index, query, node), np.int64(node))
-        if n_found == k:
+        if n_found == len(best.scores):
             limit = min(limit, best.scores[-1])
         n_scored += n_possible
-        if n_scored > most_scored:
+        if n_scored > most_scored(index):
             return -1
     best.nodes[n_found:] = -1
     return n_scored
@@ -325,8 +360,8 @@ def value_of(index, query, best, place):
 def search_nodes(queries, embeddings, index, excluded, found):
     """Fill found, a `Nearest`, with the nearest nodes of each query, in place.
 
-    queries is a `KernelCsr`, embeddings (queries, rank) are theirs, index is a `Nodes`; excluded, an `Excluded`, and the
-    order are as in `nearest`. Scores are rounded. Returns how many queries were hard, that is searched through all
+    queries is a `KernelCsr`, embeddings (queries, rank) are theirs, index is a `Nodes`, excluded an `Excluded`; the
+    order is that of `nearest`. Scores are rounded. Returns how many queries were hard, that is searched through all
     nodes, and how many nodes were scored one by one for the others.
     """
     indptr, nodes, scores, values = queries.indptr, found.nodes, found.scores, found.values
