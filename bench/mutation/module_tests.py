@@ -8,6 +8,7 @@ TESTS_OF_ALL = ("test_defaults.py",)
 TESTS: dict[str, tuple[str, ...]] = {
     "__init__.py": ("test_checks.py", "test_interop.py", "test_typing.py"),
     "checks.py": ("test_checks.py",),
+    "display.py": ("test_display.py", "test_checks.py"),
     "json_values.py": ("test_json_values.py",),
     "leaks.py": ("test_leaks.py",),
     "labels.py": ("test_labels.py", "test_network.py", "test_interop.py"),
