@@ -28,6 +28,7 @@ from fastspml.report.comparison import mean_over_tasks, paired_difference
 from fastspml.report.page import render
 from fastspml.runs.folder import read_versions
 from fastspml.runs.history import read_history
+from fastspml.sparse.csr import row_columns
 from fastspml.splits import split_at
 from fastspml.training.mtspml import MTSPML
 
@@ -322,8 +323,7 @@ def _by_auc(quality: LinkQuality, degrees: np.ndarray) -> np.ndarray:
 
 def _links_and_others(network: Network, node: int) -> tuple[np.ndarray, np.ndarray]:
     is_link = np.zeros(network.n_nodes, dtype=bool)
-    start, end = network.adjacency.indptr[node : node + 2]
-    is_link[network.adjacency.indices[start:end]] = True
+    is_link[row_columns(network.adjacency, node)] = True
     is_other = ~is_link
     is_other[node] = False
     return is_link, is_other
