@@ -116,10 +116,16 @@ class LinkTable:
         if not isinstance(rows, slice):
             position = range(len(self))[rows]  # refuses what is out of range
             return next(iter(self[position : position + 1]))
-        node, candidate, score, probability = (getattr(self, name)[rows] for name in COLUMNS)
-        reasons = None if self.reasons is None else self.reasons[rows]
-        through = None if self.through is None else self.through[rows]
-        return LinkTable(node, candidate, score, probability, reasons, self.blank_nodes, self._are_named, through)
+        return LinkTable(
+            node=self.node[rows],
+            candidate=self.candidate[rows],
+            score=self.score[rows],
+            probability=self.probability[rows],
+            reasons=None if self.reasons is None else self.reasons[rows],
+            blank_nodes=self.blank_nodes,
+            are_named=self._are_named,
+            through=None if self.through is None else self.through[rows],
+        )
 
     def __repr__(self) -> str:
         n_nodes = len(set(self.node.tolist()))
