@@ -235,21 +235,6 @@ def start_estimates(index, embeddings, buffers):
 
 
 @kernel
-def find_by_bounds(index, query, excluded, buffers, estimates, best):
-    """Fill best with the k nearest nodes, in place, and return how many were scored for it; -1 if given up.
-
-    estimates : float32 (n,), the row of `start_estimates` for the query
-    """
-    if len(best.scores) > most_scored(index):
-        return -1
-    terms = estimate_scores(index, query, excluded, buffers, estimates)  # 1. the bounds, but for common features
-    if not terms.size < LARGEST_SIZE:
-        return -1
-    limit, n_scored = limit_scores(index, query, estimates, buffers, best)  # 2. the k with the smallest estimates
-    return score_possible(index, query, terms, estimates, limit, n_scored, best)  # 3. nodes that can be below the limit
-
-
-@kernel
 def most_scored(index):
     """Return how many nodes may be scored one by one for a query."""
     return FEW_NODES + len(index.norms) // NODES_PER_SCORED
@@ -276,7 +261,7 @@ def estimate_scores(index, query, excluded, buffers, estimates):
 
 
 @kernel
-def limit_scores(index, query, estimates, buffers, best):
+def find_limit(index, query, estimates, buffers, best):
     """Return the worst score of the k nodes with the smallest estimates, infinity if there are fewer; and their number.
 
     best.nodes is overwritten.
@@ -292,7 +277,7 @@ def limit_scores(index, query, estimates, buffers, best):
 def score_possible(index, query, terms, estimates, limit, n_scored, best):
     """Fill best with the k nearest of the nodes whose bounds do not exceed the limit, in place.
 
-    Returns n_scored and the number of these nodes; -1 if they are too many.
+    Returns n_scored plus the number of these nodes; -1 if they are too many.
     """
     n = np.uint64(len(index.norms))
     rounding = ROUNDING * terms.n_terms * (terms.size + index.largest_size)
@@ -317,6 +302,21 @@ def score_possible(index, query, terms, estimates, limit, n_scored, best):
             return -1
     best.nodes[n_found:] = -1
     return n_scored
+
+
+@kernel
+def find_by_bounds(index, query, excluded, buffers, estimates, best):
+    """Fill best with the k nearest nodes, in place, and return how many were scored for it; -1 if given up.
+
+    estimates : float32 (n,), the row of `start_estimates` for the query
+    """
+    if len(best.scores) > most_scored(index):
+        return -1
+    terms = estimate_scores(index, query, excluded, buffers, estimates)  # 1. the bounds, but for common features
+    if not terms.size < LARGEST_SIZE:
+        return -1
+    limit, n_scored = find_limit(index, query, estimates, buffers, best)  # 2. the k with the smallest estimates
+    return score_possible(index, query, terms, estimates, limit, n_scored, best)  # 3. nodes that can be below the limit
 
 
 @kernel
