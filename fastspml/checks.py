@@ -9,6 +9,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fastspml.display import escaped
+
 if TYPE_CHECKING:  # listing runs needs no NumPy
     import numpy as np
 
@@ -104,8 +106,7 @@ def printable(text: Any, limit: int = 80) -> str:
     >>> printable("red\x1b[31m" + "x" * 100, limit=16)
     'red\\x1b[31mxx...'
     """
-    text = str(text)
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: limit + 1])
+    shown = escaped(str(text)[: limit + 1])
     return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
 
 

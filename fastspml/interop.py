@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import is_whole
-from fastspml.sparse.csr import block_bounds, widths_of_bounds
+from fastspml.sparse.csr import block_bounds, row_entries, widths_of_bounds
 
 Parts = dict[str, Any]
 """Arguments of Network: features, adjacency and perhaps nodes, vocabulary and name."""
@@ -58,9 +58,8 @@ class Conversions:
         graph = networkx.DiGraph(name=self.name)
         features = self.features
         for i, node in enumerate(nodes):
-            stored = slice(features.indptr[i], features.indptr[i + 1])
-            values = zip(features.indices[stored].tolist(), features.data[stored].tolist(), strict=True)
-            graph.add_node(node, **{attributes: {names[f]: value for f, value in values}})
+            entries = zip(*(part.tolist() for part in row_entries(features, i)), strict=True)
+            graph.add_node(node, **{attributes: {names[f]: value for f, value in entries}})
         links = self.adjacency.tocoo()
         ends = zip(*(axis.tolist() for axis in links.coords), strict=True)
         graph.add_edges_from((nodes[i], nodes[j]) for i, j in ends)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fastspml.display import counted
 from fastspml.network import Network, as_networks
 
 SHOWN = 3  # nodes named in a sentence
@@ -58,14 +59,10 @@ def _known_nodes(hidden: Network, train: list[Network]) -> list[str]:
             n_links = int(adjacency[known].nnz + adjacency[:, known].nnz - adjacency[known][:, known].nnz)
             listed = _listed(network.nodes[known])
             sentences.append(
-                f"{hidden.name!r} has {_count(len(known), 'hidden node')} that {network.name!r} trains on, with "
-                f"{_count(n_links, 'link')}: {listed}."
+                f"{hidden.name!r} has {counted(len(known), 'hidden node')} that {network.name!r} trains on, with "
+                f"{counted(n_links, 'link')}: {listed}."
             )
     return sentences
-
-
-def _count(n: int, thing: str) -> str:
-    return f"{n:,} {thing}{'' if n == 1 else 's'}"
 
 
 def _duplicates(hidden: Network, train: list[Network]) -> list[str]:
@@ -83,7 +80,7 @@ def _duplicates(hidden: Network, train: list[Network]) -> list[str]:
         return []
     pairs = ", ".join(f"{name} and {twin}" for name, twin in twins[:SHOWN])
     return [
-        f"{hidden.name!r} has {_count(len(twins), 'hidden node')} with exactly the features of a training node "
+        f"{hidden.name!r} has {counted(len(twins), 'hidden node')} with exactly the features of a training node "
         f"({pairs}{', ...' if len(twins) > SHOWN else ''})."
     ]
 

@@ -37,9 +37,9 @@ def large_array(size: int, dtype: Any) -> np.ndarray:
     n_bytes = size * dtype.itemsize
     if not hasattr(mmap, "MADV_HUGEPAGE") or n_bytes < HUGE_PAGE:
         return np.empty(size, dtype)
-    room = mmap.mmap(-1, n_bytes + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory = mmap.mmap(-1, n_bytes + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(OSError):  # a kernel without huge pages
-        room.madvise(mmap.MADV_HUGEPAGE)
-    array = np.frombuffer(room, np.uint8)
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    array = np.frombuffer(memory, np.uint8)
     start = -array.ctypes.data % HUGE_PAGE
     return array[start : start + n_bytes].view(dtype)

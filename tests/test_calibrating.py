@@ -91,7 +91,7 @@ def test_as_many_links_are_expected_of_hidden_nodes_as_they_have():
     model = fs.MTSPML(rank=32, n_iters=4000).fit(training).calibrate(training)
     expected = found = 0.0
     for q, split in enumerate(splits):
-        scores = -NodeScores(model.metric_for(q), split.network).node_scores(split.test_nodes)
+        scores = -NodeScores.of(model.metric_for(q), split.network).node_scores(split.test_nodes)
         probabilities = model.calibrations_[split.network.name].probability(scores)
         probabilities[np.arange(len(split.test_nodes)), split.test_nodes] = 0.0
         expected, found = expected + probabilities.sum(), found + split.network.degrees[split.test_nodes].sum()

@@ -16,7 +16,6 @@ import pytest
 import fastspml as fs
 from fastspml.cli import COMMANDS, main
 from fastspml.cli.output import (
-    count,
     csv_text,
     duration,
     print_json,
@@ -63,10 +62,6 @@ def test_characters_that_act_on_a_terminal_are_escaped(text, expected):
 def test_a_csv_cell_is_no_formula(start):
     assert csv_text(f"{start}cmd") == f"'{start}cmd"
     assert csv_text(f"cmd{start}") == f"cmd{start}"
-
-
-def test_a_number_agrees_with_its_noun():
-    assert [count(n, "task") for n in (0, 1, 2, 1000)] == ["0 tasks", "1 task", "2 tasks", "1,000 tasks"]
 
 
 @pytest.mark.parametrize(

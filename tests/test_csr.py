@@ -17,6 +17,8 @@ from fastspml.sparse.csr import (
     freeze,
     freeze_csr,
     index_dtype,
+    row_columns,
+    row_entries,
     widths_of_bounds,
 )
 from tests.conftest import make_network
@@ -279,6 +281,16 @@ def test_kernels_take_unsigned_positions_and_read_only_arrays():
     for part in PARTS:
         assert getattr(got, part).tolist() == getattr(matrix, part).tolist()
         assert not getattr(got, part).flags.writeable
+
+
+@pytest.mark.parametrize("row", range(4))
+def test_entries_of_a_row_are_not_copied(row):
+    matrix = freeze_csr(sparse.csr_array(COUNTS))
+    columns, values = row_entries(matrix, row)
+    assert row_columns(matrix, row).tolist() == columns.tolist() == np.flatnonzero(COUNTS[row]).tolist()
+    assert values.tolist() == COUNTS[row][COUNTS[row] != 0].tolist()
+    assert np.shares_memory(columns, matrix.indices)
+    assert np.shares_memory(values, matrix.data)
 
 
 def test_frozen_arrays_are_read_only_and_contiguous():

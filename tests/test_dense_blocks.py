@@ -14,7 +14,7 @@ from scipy import sparse
 import fastspml as fs
 from fastspml.cli import main
 from fastspml.io.readers.text import read_text
-from fastspml.ranking.scores import ranked_norms
+from fastspml.ranking.indexed_rows import ranked_norms
 from fastspml.sparse import mapped
 from fastspml.vocabulary import align_vocabulary
 from fastspml.weighting import KINDS

@@ -34,7 +34,7 @@ def model_of(hidden, metric=None, **calibrations):
 
 @pytest.mark.parametrize("block_bytes", [1, 8 * 6 * 2, 10**9])
 def test_pairs_of_hidden_nodes_are_compared_with_their_links(monkeypatch, block_bytes):
-    monkeypatch.setattr("fastspml.ranking.scores.BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("fastspml.ranking.parallel.BLOCK_BYTES", block_bytes)
     (got,) = hidden_calibration(model_of([[1, 4, 5]], line=linear(-16.0)), [NETWORK])
     # Sixteenths of the probabilities of nodes 1, 4 and 5, for all nodes but themselves.
     chances = np.array([15, 15, 12, 7, 15, 0, 7, 12, 15, 0, 16, 15, 12, 7, 0]) / 16

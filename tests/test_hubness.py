@@ -39,7 +39,7 @@ def test_lists_are_counted(candidates):
 
 @pytest.mark.parametrize("block_bytes", [1, 8 * 14 * 5, 10**9])
 def test_scorers_without_a_metric_have_lists(network, monkeypatch, block_bytes):
-    monkeypatch.setattr("fastspml.ranking.scores.BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("fastspml.ranking.parallel.BLOCK_BYTES", block_bytes)
     scores = np.random.default_rng(0).random((14, 14))
     lists = [[other for other in np.argsort(-scores[i]) if other != i][:2] for i in range(14)]
     got = fs.list_quality(Table(scores), network, range(14), k=2)

@@ -19,6 +19,7 @@ from scipy import sparse
 import fastspml as fs
 from fastspml.ranking import index as index_module
 from fastspml.ranking.index import rank_tasks
+from fastspml.ranking.indexed_rows import NodesUnderMetric
 from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import NodeScores
 from fastspml.ranking.segments import Segments
@@ -127,7 +128,7 @@ def test_nodes_that_float32_cannot_tell_apart_are_told_apart(score):
     for scale in (1.0, 3e-4):
         metric = fs.Metric.factored(scale * rng.random(40), scale**0.5 * rng.normal(size=(40, 7)), score=score)
         index = fs.LinkIndex(metric, network)
-        scores = NodeScores(metric, network).ranked_scores(np.arange(500))
+        scores = NodeScores.of(metric, network).ranked_scores(np.arange(500))
         for k in (1, 7, 60):
             got = index.query(network, k)[0]
             assert np.array_equal(got, np.argsort(scores, axis=1, kind="stable")[:, :k])
@@ -143,7 +144,7 @@ def test_a_few_nodes_far_from_a_crowd_are_searched_by_bounds(score):
     metric = fs.Metric.factored(rng.random(30), rng.normal(size=(30, 8)), score=score)
     index = fs.LinkIndex(metric, network)
     queries = network.subset(np.arange(3000, 3030))
-    scores = NodeScores(metric, network).ranked_scores(np.arange(3000, 3030))
+    scores = NodeScores.of(metric, network).ranked_scores(np.arange(3000, 3030))
     for k in (1, 3, 10, 29):
         assert np.array_equal(index.query(queries, k)[0], np.argsort(scores, axis=1, kind="stable")[:, :k])
 
@@ -257,9 +258,9 @@ def test_other_types_cost_a_sentence(network, act, sentence):
 NAMES = np.array([f"n{i}" for i in range(14)])
 
 
-def filtered(metric, features, query, k, hidden, radius=None):
+def filtered(metric, features, query, k, excluded, radius=None):
     """Return positions and values of a search by definition, filled up with -1 and nan."""
-    nodes, values = naive.nearest(matrix_of(metric), features, query, k, exclude=list(hidden), score=metric.score)
+    nodes, values = naive.nearest(matrix_of(metric), features, query, k, exclude=list(excluded), score=metric.score)
     if radius is not None:
         is_in = values >= radius if metric.score == "similarity" else values <= radius
         nodes, values = nodes[is_in], values[is_in]
@@ -291,11 +292,11 @@ def test_filters(case):
     network = make_network(nodes=NAMES)
     features = dense(network)[0]
     queries = np.random.default_rng(3).normal(size=(3, 9))
-    arguments, hidden = FILTERS[case]
+    arguments, excluded = FILTERS[case]
     for metric in metrics(9):
         nodes, values = fs.LinkIndex(metric, network).query(queries, 6, **arguments)
         for q in range(3):
-            expected = filtered(metric, features, queries[q], 6, hidden(q))
+            expected = filtered(metric, features, queries[q], 6, excluded(q))
             assert nodes[q].tolist() == expected[0]
             np.testing.assert_allclose(values[q], expected[1], rtol=1e-9, atol=1e-12)
 
@@ -333,7 +334,7 @@ def test_an_index_says_how_many_nodes_it_has():
 
 
 def test_filters_do_not_slow_bounds_down_to_a_wrong_result():
-    """Hidden nodes neither set the limit of a search by bounds nor are found by it."""
+    """Excluded nodes neither set the limit of a search by bounds nor are found by it."""
     network = fs.Weighting("l2").fit_transform(fs.Network(text_like(2000)))
     rng = np.random.default_rng(0)
     for factors in (np.zeros((120, 0)), rng.normal(size=(120, 4))):
@@ -343,9 +344,9 @@ def test_filters_do_not_slow_bounds_down_to_a_wrong_result():
         lists = list(nearest[:, ::2])
         got = index.query(network, 5, exclude=lists)[0]
         assert np.array_equal(got, nearest[:, 1:11:2])
-        hidden = np.unique(nearest[:50, :3])
-        got = index.query(network.subset(range(50)), 5, exclude=hidden)[0]
-        expected = [[node for node in row if node not in set(hidden)][:5] for row in nearest[:50]]
+        excluded = np.unique(nearest[:50, :3])
+        got = index.query(network.subset(range(50)), 5, exclude=excluded)[0]
+        expected = [[node for node in row if node not in set(excluded)][:5] for row in nearest[:50]]
         is_long = np.array([len(row) == 5 for row in expected])
         assert is_long.any()
         assert got[is_long].tolist() == [row for row in expected if len(row) == 5]
@@ -585,12 +586,8 @@ def test_adding_to_a_large_index_indexes_the_added_nodes_only(crowd, monkeypatch
     index = fs.LinkIndex(fs.Metric.identity(120), crowd.subset(range(500)))
     sizes = []
     monkeypatch.setattr(
-        "fastspml.ranking.index.NodeScores",
-        lambda metric, rows, **known: sizes.append(rows.shape[0]) or NodeScores(metric, rows, **known),
-    )
-    monkeypatch.setattr(
-        "fastspml.ranking.segments.NodeScores",
-        lambda metric, rows, **known: sizes.append(rows.shape[0]) or NodeScores(metric, rows, **known),
+        "fastspml.ranking.scores.NodesUnderMetric",
+        lambda indexed, metric: sizes.append(indexed.rows.shape[0]) or NodesUnderMetric(indexed, metric),
     )
     for start in range(500, 600, 10):
         index.add(crowd.subset(range(start, start + 10)))
@@ -652,7 +649,7 @@ def test_a_mapped_index_stays_in_its_file(crowd, tmp_path):
     fs.LinkIndex(fs.Metric.identity(120), crowd).save(tmp_path / "index.h5")
     for mapped in (True, False):
         scores = fs.LinkIndex.load(tmp_path / "index.h5", mapped=mapped)._state[0].segments[0].scores
-        assert is_mapped(scores.rows) == is_mapped(scores.by_feature) == mapped
+        assert is_mapped(scores.rows) == is_mapped(scores.nodes.indexed.by_feature) == mapped
 
 
 def test_nodes_without_names_stay_without(tmp_path):
@@ -749,7 +746,7 @@ def test_a_copy_of_an_index_can_be_changed_on_its_own(network, duplicate):
 def segments_of(*sizes):
     """Return segments after nodes were added, these numbers at a time."""
     metric = fs.Metric.identity(1)
-    parts = [Segments.of(NodeScores(metric, metric.rows(np.ones((n, 1))))) for n in sizes]
+    parts = [Segments.of(NodeScores.of(metric, metric.rows(np.ones((n, 1))))) for n in sizes]
     return functools.reduce(Segments.plus, parts)
 
 

@@ -15,7 +15,7 @@ import fastspml
 ROOT = Path(fastspml.__file__).parent
 # A file imports from its own layer and from those above it in this list.
 LAYERS = [
-    {"checks", "json_values", "machine", "notebook", "parameters", "text_files"},
+    {"checks", "display", "json_values", "machine", "notebook", "parameters", "text_files"},
     {"sparse"},
     {"kernels"},
     {"labels", "links", "tokens"},

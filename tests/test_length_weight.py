@@ -90,10 +90,10 @@ class TestEveryForm:
 def test_bounds_find_what_a_search_through_all_nodes_finds(form, score, length_weight):
     counts = text_like()
     metric, rows = metric_of(form, score, length_weight, counts.shape[1]), sparse.csr_array(counts)
-    scores = NodeScores(metric, rows)
-    assert scores.searched.has_bounds
+    scores = NodeScores.of(metric, rows)
+    assert scores.nodes.searched.has_bounds
     found = scores.nearest(rows[:80], 10)
-    everything = scores._rounded(scores.scores(rows[:80]), scores.shift)
+    everything = scores._rounded(scores.scores(rows[:80]), scores.nodes.shift)
     expected = np.argsort(everything, axis=1, kind="stable")[:, :10]
     np.testing.assert_array_equal(found.nodes, expected)
 

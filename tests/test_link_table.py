@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fastspml as fs
-from fastspml.ranking.link_table import Reason, visible
+from fastspml.ranking.link_table import Reason
 from tests.conftest import make_network, matrix_of
 from tests.ranking_cases import metrics
 
@@ -217,11 +217,6 @@ def test_repr_shows_three_links(n_links, end):
     positions = np.arange(n_links)
     got = repr(fs.LinkTable(positions, positions, positions * 1.0, positions * 1.0))
     assert got == f"LinkTable({n_links:,} links of {n_links:,} nodes: 0 -> 0, 1 -> 1, {end}"
-
-
-def test_visible_keeps_letters_and_spaces():
-    assert visible("Grün 語 a-b") == "Grün 語 a-b"
-    assert visible("a\nb\x00\u2028") == r"a\nb\x00\u2028"
 
 
 def test_html_is_escaped():

@@ -54,7 +54,7 @@ def test_blocks_of_scores_do_not_show_in_measures(network, monkeypatch, block_by
     table = np.random.default_rng(0).random((14, 14))
     scorers = [Table(table), *metrics(9)]
     expected = [fs.link_quality(scorer, network, [3, 1, 7, 8, 5], k=4) for scorer in scorers]
-    monkeypatch.setattr("fastspml.ranking.scores.BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("fastspml.ranking.parallel.BLOCK_BYTES", block_bytes)
     for scorer, whole in zip(scorers, expected, strict=True):
         got = fs.link_quality(scorer, network, [3, 1, 7, 8, 5], k=4)
         for name in MEASURES:
@@ -63,7 +63,7 @@ def test_blocks_of_scores_do_not_show_in_measures(network, monkeypatch, block_by
 
 @pytest.mark.parametrize("block_bytes", [8, 10**9])
 def test_auc_of_metrics(network, monkeypatch, block_bytes):
-    monkeypatch.setattr("fastspml.ranking.scores.BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("fastspml.ranking.parallel.BLOCK_BYTES", block_bytes)
     features, links = dense(network)
     for metric in metrics(network.n_features):
         got = fs.link_auc(metric, network, np.arange(network.n_nodes))
@@ -312,7 +312,7 @@ def test_metrics_with_other_weightings_do_not_share_an_index(network):
 def test_a_ranking_knows_links_among_the_known_nodes_but_none_of_the_nodes_ranked(network, arguments, known):
     metric = fs.Metric.identity(9, neighbour_weight=2.0, degree_weight=0.5, unlinked_bonus=1.5)
     links = KnownLinks(network.adjacency).without(np.setdiff1d(np.arange(14), known))
-    scores = NodeScores(metric, network, known=links).node_scores(np.arange(14))
+    scores = NodeScores.of(metric, network, known=links).node_scores(np.arange(14))
     got = HiddenLinks(network, range(4), **arguments).quality(metric)
     expected = fs.link_quality(Table(-np.round(scores, 9)), network, range(4))
     for name in MEASURES:
@@ -323,7 +323,7 @@ def test_what_a_ranking_can_be_made_of_comes_from_known_links(network):
     metric, nodes = fs.Metric.identity(9, degree_weight=3.0), np.array([1, 6])
     terms = HiddenLinks(network, nodes).link_terms(metric, nodes)
     known = KnownLinks(network.adjacency).without(nodes)
-    scores = NodeScores(fs.Metric.identity(9), network).node_scores(nodes)  # which no weight has changed
+    scores = NodeScores.of(fs.Metric.identity(9), network).node_scores(nodes)  # which no weight has changed
     np.testing.assert_array_equal(terms, known.terms(scores))
     assert terms.shape == (2, 14, 4)
 

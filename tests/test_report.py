@@ -335,7 +335,7 @@ def test_a_shown_node_is_explained_by_the_metric(networks, model):
 def test_roc_by_hand():
     """Node 0 has the link 1; two non-links are nearer or as near, so the curve is a ramp from one half on."""
     net = fs.Network(np.array([[0.0], [2.0], [1.0], [-2.0]]), np.eye(4, k=1)[:4] * [[1], [0], [0], [0]])
-    scorer = NodeScores(fs.Metric.identity(1), net)
+    scorer = NodeScores.of(fs.Metric.identity(1), net)
     share = np.linspace(0, 1, ROC_POINTS)
     np.testing.assert_allclose(mean_roc(scorer, net, np.array([0])), np.clip(2 * share - 1, 0, 1))
     assert fs.link_auc(scorer.metric, net, [0]) == 0.25

@@ -149,7 +149,7 @@ def test_links_are_found_along_the_list_and_evenly_within_a_tie(places, n_links,
     links = np.zeros((len(places),) * 2)
     links[0, 1 : 1 + n_links] = 1
     network = fs.Network(np.array(places)[:, None], links)
-    got = mean_roc(NodeScores(fs.Metric.identity(1), network), network, np.array([0]))
+    got = mean_roc(NodeScores.of(fs.Metric.identity(1), network), network, np.array([0]))
     np.testing.assert_allclose(got, expected)
 
 
@@ -158,7 +158,7 @@ def test_nodes_without_a_link_or_a_non_link_do_not_count_in_the_mean():
     links[0, 2] = 1  # second of the list of node 0
     links[1, [0, 2, 3]] = 1
     network = fs.Network(np.array([[0.0], [1.0], [2.0], [3.0]]), links)
-    got = mean_roc(NodeScores(fs.Metric.identity(1), network), network, np.array([0, 1, 3]))
+    got = mean_roc(NodeScores.of(fs.Metric.identity(1), network), network, np.array([0, 1, 3]))
     np.testing.assert_allclose(got, SHARES >= 0.5)
 
 

@@ -12,17 +12,10 @@ from sklearn.metrics import roc_auc_score
 import fastspml as fs
 from fastspml import baselines
 from fastspml.kernels import ties
-from fastspml.ranking.scores import (
-    NodeScores,
-    blocks,
-    hide,
-    hide_own,
-    link_scores,
-    node_sizes,
-    on_threads,
-    ranked_norms,
-    tie_shift,
-)
+from fastspml.ranking.indexed_rows import node_sizes, ranked_norms, tie_shift
+from fastspml.ranking.known_links import KnownLinks
+from fastspml.ranking.parallel import blocks, on_threads
+from fastspml.ranking.scores import NodeScores, exclude, exclude_own, link_scores
 from fastspml.training.objective import mean_hinge
 from tests import naive
 from tests.conftest import dense, matrix_of
@@ -64,9 +57,9 @@ def test_bounds_do_not_show(kind, dtype):
         fs.Metric.factored(weights, factors, **context),
         fs.Metric.factored(weights - 0.1, factors.astype(np.float32), score="similarity", **context),
     ):
-        scorer = NodeScores(metric, network)
+        scorer = NodeScores.of(metric, network)
         bounded = scorer.nearest(network.features, 7)
-        scorer.__dict__["searched"] = scorer.searched._replace(has_bounds=False)
+        scorer.nodes.__dict__["searched"] = scorer.nodes.searched._replace(has_bounds=False)
         for got, expected in zip(bounded, scorer.nearest(network.features, 7), strict=True):
             assert np.array_equal(got, expected)
 
@@ -74,7 +67,7 @@ def test_bounds_do_not_show(kind, dtype):
 def test_scores_do_not_depend_on_the_other_queries():
     network = fs.Weighting("l2").fit_transform(fs.Network(text_like(300)))
     factors = np.random.default_rng(0).normal(size=(120, 10)).astype(np.float32)
-    scorer = NodeScores(fs.Metric.factored(np.ones(120), factors, weighting=network.weighting), network)
+    scorer = NodeScores.of(fs.Metric.factored(np.ones(120), factors, weighting=network.weighting), network)
     together = scorer.node_scores(np.arange(50))
     for size in (1, 7, 49):
         assert np.array_equal(scorer.node_scores(np.arange(size)), together[:size])
@@ -83,10 +76,10 @@ def test_scores_do_not_depend_on_the_other_queries():
 
 def test_the_same_nodes_under_another_metric_are_searched_by_it(network):
     for one, other in itertools.permutations(metrics(network.n_features)[3:5] + metrics(network.n_features)[8:], 2):
-        scorer = NodeScores(one, network)
+        scorer = NodeScores.of(one, network)
         scorer.nearest(network.features, 3)
         got = scorer.under(other).nearest(network.features, 3)
-        expected = NodeScores(other, network).nearest(network.features, 3)
+        expected = NodeScores.of(other, network).nearest(network.features, 3)
         assert np.array_equal(got[0], expected[0])
         assert np.array_equal(got[1], expected[1])
 
@@ -125,7 +118,7 @@ def test_parts_and_blocks_of_queries_do_not_show(monkeypatch, block_bytes):
             found[-1] += [*index.query(network, 5, n_threads=n_threads), index.neighbours(5, n_threads)]
             found[-1] += [*index.query(network, 5, exclude=exclude, n_threads=n_threads)]
             found[-1] += [fs.link_auc(metric, network, range(300), n_threads=n_threads)]
-        monkeypatch.setattr("fastspml.ranking.scores.BLOCK_BYTES", block_bytes)
+        monkeypatch.setattr("fastspml.ranking.parallel.BLOCK_BYTES", block_bytes)
     for got, expected in zip(*found, strict=True):
         np.testing.assert_array_equal(got, expected)
 
@@ -172,7 +165,7 @@ def test_rows_of_one_feature_have_lengths_of_their_weight():
 
 def test_without_known_links_features_alone_are_scored(network):
     metric = fs.Metric.identity(9, neighbour_weight=2.0, unlinked_bonus=1.0)
-    got, expected = (NodeScores(each, network) for each in (metric, fs.Metric.identity(9)))
+    got, expected = (NodeScores.of(each, network) for each in (metric, fs.Metric.identity(9)))
     assert not got.uses_links
     np.testing.assert_array_equal(got.node_scores([1, 6]), expected.node_scores([1, 6]))
 
@@ -212,11 +205,11 @@ def test_scores_are_rounded_to_a_share_of_the_median_size():
         assert tie_shift(np.array(sizes)) == 0.0
 
 
-def test_what_is_hidden_has_a_place_for_every_query():
-    assert [len(part) for part in hide(3)] == [0, 4, 0]
-    assert hide(3).indptr.tolist() == [0, 0, 0, 0]
-    hidden = hide_own(np.array([5, 2]), np.array([True, False]))
-    assert [part.tolist() for part in hidden] == [[True, False], [0, 1, 2], [5, 2]]
+def test_what_is_excluded_has_a_place_for_every_query():
+    assert [len(part) for part in exclude(3)] == [0, 4, 0]
+    assert exclude(3).indptr.tolist() == [0, 0, 0, 0]
+    excluded = exclude_own(np.array([5, 2]), np.array([True, False]))
+    assert [part.tolist() for part in excluded] == [[True, False], [0, 1, 2], [5, 2]]
 
 
 def test_the_size_of_a_row_is_the_sum_of_its_terms_without_signs():
@@ -312,12 +305,12 @@ def test_the_same_nodes_under_another_metric_have_its_norms_and_scores(network):
     """Of any two metrics that compare the same rows: nothing of the first one is left."""
     nodes, everyone = np.arange(14, dtype=np.uint64), np.ones(14, dtype=bool)
     for one, other in itertools.permutations([metric for metric in metrics(9) if metric.form != "full"], 2):
-        scorer = NodeScores(one, network)
+        scorer = NodeScores.of(one, network)
         scorer.nearest(network.features, 3)
         scorer.link_quality(nodes, network.adjacency, everyone, 3)
-        got, expected = scorer.under(other), NodeScores(other, network)
+        got, expected = scorer.under(other), NodeScores.of(other, network)
         assert got.norms.tolist() == expected.norms.tolist()
-        assert got.shift == expected.shift
+        assert got.nodes.shift == expected.nodes.shift
         assert np.array_equal(got.ranked_scores(np.arange(14)), expected.ranked_scores(np.arange(14)))
         for mine, new in zip(got.nearest(network.features, 3), expected.nearest(network.features, 3), strict=True):
             assert np.array_equal(mine, new)
@@ -325,11 +318,24 @@ def test_the_same_nodes_under_another_metric_have_its_norms_and_scores(network):
         np.testing.assert_array_equal(*quality)
 
 
+def test_the_inverted_index_and_what_a_metric_makes_of_the_nodes_are_made_once(network):
+    scorer = NodeScores.of(fs.Metric.factored(np.ones(9), np.ones((9, 2)), neighbour_weight=1.0), network)
+    known = KnownLinks(network.adjacency)
+    assert scorer.with_known(known).known is known
+    assert scorer.with_known(known).nodes is scorer.nodes
+    assert scorer.with_known(known).under(fs.Metric.identity(9)).nodes.indexed is scorer.nodes.indexed
+    assert scorer.with_known(known).under(fs.Metric.identity(9)).known is known
+
+
+def test_a_full_metric_has_no_inverted_index(network):
+    assert NodeScores.of(fs.Metric.full(np.eye(9)), network).nodes.indexed.by_feature is None
+
+
 def test_an_index_fits_metrics_over_the_same_rows_only():
     network = fs.Network([[1, 2], [0, 3]])
-    plain = NodeScores(fs.Metric.identity(2), network)
+    plain = NodeScores.of(fs.Metric.identity(2), network)
     weighting, other = fs.Weighting("l2").fit(network), fs.Weighting("l1").fit(network)
-    counts = NodeScores(fs.Metric.identity(2, weighting=weighting, takes_counts=True), network)
+    counts = NodeScores.of(fs.Metric.identity(2, weighting=weighting, takes_counts=True), network)
     assert plain.fits(fs.Metric.factored([1.0, 0.0], np.ones((2, 1))))
     assert not plain.fits(fs.Metric.full(np.eye(2)))
     assert not plain.fits(fs.Metric.identity(2, weighting=weighting))

@@ -14,7 +14,7 @@ import pytest
 
 import fastspml as fs
 from fastspml.kernels import draws, search
-from fastspml.ranking import scores
+from fastspml.ranking import indexed_rows, scores
 from fastspml.sparse.csr import as_kernel_csr
 from fastspml.training.layout import stack
 
@@ -95,12 +95,12 @@ def test_search_scores_few_nodes(form, score):
     metric = fs.Metric.identity(2000, **context)
     if form == "factored":
         metric = fs.Metric.factored(np.ones(2000), np.random.default_rng(0).normal(size=(2000, 8)) / 4, **context)
-    index = scores.NodeScores(metric, network).searched
+    index = scores.NodeScores.of(metric, network).nodes.searched
     n_queries, k = 200, 10
     found = search.Nearest(np.empty((n_queries, k), dtype=np.int64), *np.empty((2, n_queries, k)))
     rows = as_kernel_csr(network.features)
-    embeddings = scores.embed(metric, network.features[:n_queries])
-    n_hard, n_scored = search.search_nodes(rows, embeddings, index, scores.hide(n_queries), found)
+    embeddings = indexed_rows.embed(metric, network.features[:n_queries])
+    n_hard, n_scored = search.search_nodes(rows, embeddings, index, scores.exclude(n_queries), found)
     n_postings = np.diff(index.postings.indptr.astype(np.int64))[index.rows.indices]
     assert n_hard <= n_queries / 20
     assert n_scored <= n_queries * 3000 / 40

@@ -28,8 +28,8 @@ MUTANTS: dict[tuple[str, str], list[tuple[str, str, str]]] = {
             "mine.takes_counts, mine.weighting) == (",
             "mine.takes_counts, metric.weighting) == (",
         ),
-        ("stale norms", "other.metric, other.norms = metric, ranked_norms(metric, self.rows)", "other.metric = metric"),
-        ("stale index", 'for name in ("_embeddings", "_by_factor", "searched", "sizes", "shift"):', "for name in ():"),
+        ("stale nodes", "NodeScores(NodesUnderMetric(self.nodes.indexed, metric), self.known)", "self"),
+        ("stale known links", "return NodeScores(self.nodes, known)", "return NodeScores(self.nodes, self.known)"),
     ],
     ("training/objective.py", "test_objective.py test_learners.py"): [
         ("drawn objective over another n", "return total / n_triplets", "return total / (n_triplets + 1)"),

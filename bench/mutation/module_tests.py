@@ -8,6 +8,7 @@ TESTS_OF_ALL = ("test_defaults.py",)
 TESTS: dict[str, tuple[str, ...]] = {
     "__init__.py": ("test_checks.py", "test_interop.py", "test_typing.py"),
     "checks.py": ("test_checks.py",),
+    "display.py": ("test_display.py", "test_checks.py"),
     "json_values.py": ("test_json_values.py",),
     "leaks.py": ("test_leaks.py",),
     "labels.py": ("test_labels.py", "test_network.py", "test_interop.py"),
@@ -94,6 +95,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "ranking/index.py": ("test_index.py", "test_known_links.py"),
     "ranking/index_files.py": ("test_index.py", "test_known_links.py"),
     "ranking/scores.py": ("test_scores.py", "test_index.py", "test_measures.py", "test_known_links.py"),
+    "ranking/indexed_rows.py": ("test_scores.py", "test_index.py", "test_measures.py", "test_known_links.py"),
+    "ranking/parallel.py": ("test_scores.py", "test_measures.py", "test_hubness.py"),
     "ranking/segments.py": ("test_index.py", "test_known_links.py"),
     "ranking/hubness.py": ("test_hubness.py", "test_known_links.py"),
     "ranking/mapped_ranking.py": ("test_mapped.py",),

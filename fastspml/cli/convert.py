@@ -6,7 +6,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fastspml.cli.output import count, printable
+from fastspml.cli.output import printable
+from fastspml.display import counted
 
 EXAMPLE = """\
 fastspml convert networks.h5 small.h5 --compress
@@ -41,4 +42,4 @@ def run(options: argparse.Namespace) -> None:
     write = write_h5ad if suffix == ".h5ad" else write_networks
     write(options.target, networks, overwrite=options.overwrite, compress=options.compress)
     size = Path(options.target).stat().st_size
-    print(f"{printable(options.target)}: {count(len(networks), 'task')}, {size:,} bytes")
+    print(f"{printable(options.target)}: {counted(len(networks), 'task')}, {size:,} bytes")

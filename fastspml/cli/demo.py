@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastspml.cli.explain import print_words, similar_rows
-from fastspml.cli.output import count, print_json, print_table, say, say_wrapped
+from fastspml.cli.output import print_json, print_table, say, say_wrapped
 from fastspml.cli.progress import TrainingProgress
+from fastspml.display import counted
 
 if TYPE_CHECKING:
     from fastspml.network import Network
@@ -103,7 +104,7 @@ def compare(networks: list[Network], seed: int) -> tuple[dict[str, Any], MTSPML,
     training = [split.train for split in splits]
     n_hidden = sum(len(split.test_nodes) for split in splits)
     n_nodes = sum(network.n_nodes for network in networks)
-    say(f"{count(len(networks), 'task')}, {count(n_nodes, 'node')}, {n_hidden:,} of them hidden")
+    say(f"{counted(len(networks), 'task')}, {counted(n_nodes, 'node')}, {n_hidden:,} of them hidden")
     say("compiling kernels, which takes up to a minute the first time")
     for method in _methods(n_iters=20).values():  # so that the times below are those of training
         method.fit(training)

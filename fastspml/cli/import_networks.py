@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fastspml.cli.output import count, print_json, printable, say
+from fastspml.cli.output import print_json, printable, say
 from fastspml.cli.progress import report_progress
+from fastspml.display import counted
 
 EXAMPLE = """\
 fastspml import text documents.csv links.txt -o networks.h5 --undirected
@@ -69,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print_json(summary)
     else:
-        counts = [count(summary[f"{noun}s"], noun) for noun in ("task", "node", "link", "feature")]
+        counts = [counted(summary[f"{noun}s"], noun) for noun in ("task", "node", "link", "feature")]
         print(f"{printable(options.output)}: {', '.join(counts)}")
         say(f"next: fastspml info {options.output}")
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fastspml.cli.output import count, say
+from fastspml.cli.output import say
+from fastspml.display import counted
 
 HELP = (
     "texts in a CSV or TSV file or as JSON lines, word counts as JSON lines or lines of `name word:count ...`, or a "
@@ -85,7 +86,7 @@ def _of_networks(path: str, vocabulary: Any) -> list[NewNodes]:
 
 def _say_unknown(n_unknown: int) -> None:
     if n_unknown:
-        say(f"{count(n_unknown, 'word')} that the model does not know {'was' if n_unknown == 1 else 'were'} left out")
+        say(f"{counted(n_unknown, 'word')} that the model does not know {'was' if n_unknown == 1 else 'were'} left out")
 
 
 def task_position(text: str | None, names: Sequence[str], also: str = "") -> int:

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from fastspml.display import no_formula
 from fastspml.json_values import json_value
 
 WIDTH = 80  # columns of tables and messages, unless standard output is a wider terminal
 
 # Characters that a terminal may act on: control characters, marks of text direction, line separators, surrogates.
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
-FORMULA = re.compile(r"[=+\-@]")  # the first character of a cell that spreadsheets take for a formula
 
 
 def printable(text: object) -> str:
@@ -27,13 +27,7 @@ def printable(text: object) -> str:
 
 def csv_text(text: object) -> str:
     """Return text for a CSV cell: printable, and with a leading ' where a spreadsheet would take it for a formula."""
-    shown = printable(text)
-    return f"'{shown}" if FORMULA.match(shown) else shown
-
-
-def count(n: int, noun: str) -> str:
-    """Return a number with its noun: 1 task, 2 tasks."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+    return no_formula(printable(text))
 
 
 def say(text: str) -> None:

@@ -7,8 +7,9 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from fastspml.cli.flags import TRAINING_ONLY, add_dask, add_keys, configured, parse_value, spelled_out
-from fastspml.cli.output import count, print_json, print_table, say, wrapped
+from fastspml.cli.output import print_json, print_table, say, wrapped
 from fastspml.cli.progress import report_progress
+from fastspml.display import counted
 
 if TYPE_CHECKING:
     from fastspml.selection import Selection, SelectProgress
@@ -75,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
     """Search, train with the best setting, and print the settings that were tried."""
     selection = _select(options)
     if not selection.is_complete_:
-        say(f"interrupted: the best of {count(len(selection.trials_), 'finished combination')} was taken.")
+        say(f"interrupted: the best of {counted(len(selection.trials_), 'finished combination')} was taken.")
     if options.json:
         print_json(_as_json(selection, options.output))
     else:

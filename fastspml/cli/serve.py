@@ -6,7 +6,8 @@ from __future__ import annotations
 import argparse
 
 from fastspml.cli.new_nodes import task_position
-from fastspml.cli.output import count, printable, say
+from fastspml.cli.output import printable, say
+from fastspml.display import counted
 
 EXAMPLE = """\
 fastspml serve runs/example --task admin
@@ -45,6 +46,6 @@ def run(options: argparse.Namespace) -> None:
     service = LinkService(model, network, k=options.k)
     server = LinkServer(service, options.host, options.port)
     service.warm_up()
-    say(f"serving {count(network.n_nodes, 'node')} of {printable(network.name)} on {server.url} (Ctrl-C stops)")
+    say(f"serving {counted(network.n_nodes, 'node')} of {printable(network.name)} on {server.url} (Ctrl-C stops)")
     signal_name = serve_until_signal(server)
     say(f"stopped by {signal_name}")

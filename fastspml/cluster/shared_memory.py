@@ -52,9 +52,9 @@ class SharedStack:
         self._descriptor = os.memfd_create("fastspml")
         os.posix_fallocate(self._descriptor, 0, ends[-1])  # where memory is strictly accounted, this raises OSError
         starts = [0, *ends[:-1]]
-        with mmap.mmap(self._descriptor, ends[-1]) as room:
+        with mmap.mmap(self._descriptor, ends[-1]) as memory:
             for buffer, start, size in zip(buffers, starts, sizes, strict=True):
-                room[start : start + size] = buffer.raw()
+                memory[start : start + size] = buffer.raw()
         path, identity = f"/proc/{os.getpid()}/fd/{self._descriptor}", _identity(self._descriptor)
         self.handle = Handle(BOOT_ID.read_text(), path, identity, pickled, starts, sizes)
 
@@ -75,8 +75,8 @@ def shared_stack(handle: Handle) -> Stack | None:
         with open(os.open(handle.path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             if _identity(file.fileno()) != handle.identity:  # the driver closed it, and opened another one
                 return None
-            room = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        parts = [room[start : start + size] for start, size in zip(handle.starts, handle.sizes, strict=True)]
+            memory = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        parts = [memory[start : start + size] for start, size in zip(handle.starts, handle.sizes, strict=True)]
         return pickle.loads(handle.pickled, buffers=parts)
     return None
 

@@ -39,8 +39,8 @@ class Positives(NamedTuple):
 def link_quality(scores, nodes, links, k, quality):
     """Fill quality (queries, 6) with the measures of `score_from_counts` for each node, in place.
 
-    Row q of scores belongs to nodes[q] and is overwritten; links is a `Positives`, other candidates are the negatives.
-    Negatives are counted against the sorted positives, so no row is ever sorted whole.
+    Row `query` of scores belongs to nodes[query] and is overwritten; links is a `Positives`, other candidates are the
+    negatives. Negatives are counted against the sorted positives, so no row is ever sorted whole.
     """
     is_candidate = links.is_candidate
     n_candidates = np.count_nonzero(is_candidate)

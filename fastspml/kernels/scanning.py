@@ -27,7 +27,7 @@ class Block(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """The nodes whose links are ranked in one scan, and room to work in."""
+    """The nodes whose links are ranked in one scan, and buffers."""
 
     nodes: np.ndarray  # uint64 (queries,)
     table: np.ndarray  # (features + rank, queries), in a column what a query multiplies with: 2 Mx, or 2 w x and 2 e_x
@@ -39,9 +39,9 @@ class Queries(NamedTuple):
 class Counts(NamedTuple):
     """What a scan counts: non-links of every query against the scores of its links, the positives."""
 
-    starts: np.ndarray  # query q has positives starts[q] to starts[q + 1] - 1
+    starts: np.ndarray  # a query has positives starts[query] to starts[query + 1] - 1
     positives: np.ndarray
-    passed: np.ndarray  # non-links by how many positives they reach; query q has its part from starts[q] + q on
+    passed: np.ndarray  # non-links by how many positives they reach; its part starts at starts[query] + query
     ties: np.ndarray  # non-links that tie with each positive
     n_negative: np.ndarray  # non-links of each query
 

@@ -140,7 +140,7 @@ def hinge_sum(scores, nodes, adj_indptr, adj_indices, margin):
     """Return the sum of max(d(i,l) - d(i,j) + margin, 0) over all triplets whose anchors i are nodes.
 
     The linked nodes' scores are sorted and summed up from above; a non-neighbour then finds at once how many of them
-    violate with it, and by how much together. Row q of scores belongs to nodes[q].
+    violate with it, and by how much together. Row `query` of scores belongs to nodes[query].
     """
     total = 0.0
     for query in range(len(nodes)):

@@ -11,12 +11,11 @@ little of their norms, and rare ones; where a weight is negative, all are rare. 
 2. Score the k nodes with the smallest bounds. The worst of these scores is a limit that the k nearest do not exceed.
 3. Of the other nodes, score only those whose bounds do not exceed the limit, typically a few dozen.
 
-Bounds only decide what is scored, never a score. They leave room for the rounding of float32: with T terms of a bound
+Bounds only decide what is scored, never a score. They allow for the rounding of float32: with T terms of a bound
 and u = 2^-24, a bound is off by at most (T + 4) u times the sum of the terms' sizes, and that sum is at most
 size(x) + 2 size(y), where the size of a node is sum of |w| x^2 + |e_x|^2. So the nodes found, their order and the bits
 of their scores are those of an exhaustive search. Scores are rounded as `ties.round_score` does, so that equal ones
-tie; that is far less than the room for float32. If too many nodes remain for a query, it falls back to exhaustive
-search.
+tie; that is far less than float32 is allowed. If too many nodes remain for a query, it falls back to exhaustive search.
 """
 
 from __future__ import annotations
@@ -72,11 +71,11 @@ class Nodes(NamedTuple):
     shift: float  # what scores are rounded by
 
 
-class Hidden(NamedTuple):
+class Excluded(NamedTuple):
     """Nodes that a search must not find."""
 
-    is_hidden: np.ndarray  # bool (n,): for all queries; of length 0 if there are none
-    indptr: np.ndarray  # (queries + 1,): where the nodes hidden from each query start in `nodes`
+    is_excluded: np.ndarray  # bool (n,): for all queries; of length 0 if there are none
+    indptr: np.ndarray  # (queries + 1,): where the nodes excluded from each query start in `nodes`
     nodes: np.ndarray
 
 
@@ -91,6 +90,7 @@ class Nearest(NamedTuple):
 class Query(NamedTuple):
     """One query: its features and values, x'M of them by position and spread over all features, and its embedding."""
 
+    number: np.uint64  # its position among all queries
     features: np.ndarray
     values: np.ndarray
     products: np.ndarray
@@ -98,8 +98,16 @@ class Query(NamedTuple):
     embedding: np.ndarray  # (rank,)
 
 
-class Room(NamedTuple):
-    """Memory that `find_by_bounds` works in."""
+class Terms(NamedTuple):
+    """What a query adds to the bounds of all nodes."""
+
+    n_terms: int  # of a bound, for its rounding
+    size: float  # sum of |w| x^2 + |e_x|^2
+    common: float  # C(x)
+
+
+class SearchBuffers(NamedTuple):
+    """Scratch memory of `find_by_bounds`."""
 
     estimates: np.ndarray  # float32 (queries, n): norms, less products of embeddings, and then of rare features
     features: np.ndarray  # (longest query,): the rare ones
@@ -144,13 +152,13 @@ def count_nearer(values, start, end, limit):
 
 
 @kernel
-def hide_nodes(hidden, query, row):
-    """Set the scores of row (n,) to infinity for the nodes that are hidden from a query, in place."""
-    for node in range(np.uint64(len(hidden.is_hidden))):
-        if hidden.is_hidden[node]:
+def exclude_nodes(excluded, query, row):
+    """Set the scores of row (n,) to infinity for the nodes that are excluded from a query, in place."""
+    for node in range(np.uint64(len(excluded.is_excluded))):
+        if excluded.is_excluded[node]:
             row[node] = np.inf
-    for p in range(hidden.indptr[query], hidden.indptr[query + ONE]):
-        row[hidden.nodes[p]] = np.inf
+    for p in range(excluded.indptr[query], excluded.indptr[query + ONE]):
+        row[excluded.nodes[p]] = np.inf
 
 
 @kernel
@@ -169,14 +177,14 @@ def find_among_all(row, best):
 
 
 @allocating_kernel
-def nearest(scores, hidden, nodes):
+def nearest(scores, excluded, nodes):
     """Fill nodes int64 (queries, k) with the nodes of the smallest scores, ascending, the lower node first in a tie.
 
-    Nodes that are hidden are left out, and their scores become infinite. Places beyond the nodes there are become -1.
+    Excluded nodes are left out, and their scores become infinite. Places beyond the nodes there are become -1.
     """
     kept = np.empty(nodes.shape[1])
     for query in range(np.uint64(nodes.shape[0])):
-        hide_nodes(hidden, query, scores[query])
+        exclude_nodes(excluded, query, scores[query])
         n_found = find_among_all(scores[query], Best(kept, nodes[query]))
         nodes[query, n_found:] = -1
 
@@ -216,27 +224,25 @@ def score_all(index, query, row):
 
 
 @kernel
-def start_estimates(index, embeddings, room):
+def start_estimates(index, embeddings, buffers):
     """Fill estimates for the queries of these embeddings (queries, rank) except for their features, in place."""
     n_queries = len(embeddings)
     for query in range(n_queries):
-        fill_row(index.bound_norms, room.estimates[query])
+        fill_row(index.bound_norms, buffers.estimates[query])
         for k in range(embeddings.shape[1]):
-            room.doubled[query, k] = np.float32(2.0 * embeddings[query, k])
-    subtract_embeddings(room.doubled[:n_queries], index.by_factor, room.estimates[:n_queries])
+            buffers.doubled[query, k] = np.float32(2.0 * embeddings[query, k])
+    subtract_embeddings(buffers.doubled[:n_queries], index.by_factor, buffers.estimates[:n_queries])
 
 
 @kernel
-def find_by_bounds(index, query, hidden, q, room, estimates, best):
-    """Fill best with the k nearest nodes, in place, and return how many were scored for it; -1 if given up.
+def most_scored(index):
+    """Return how many nodes may be scored one by one for a query."""
+    return FEW_NODES + len(index.norms) // NODES_PER_SCORED
 
-    estimates : float32 (n,), the row of `start_estimates` for the query, which has number q among all
-    """
-    k, n = len(best.scores), np.uint64(len(index.norms))
-    most_scored = FEW_NODES + len(index.norms) // NODES_PER_SCORED
-    if k > most_scored:
-        return -1
-    # 1. Scores by embeddings and rare features alone, to which common ones add what bounds allow for.
+
+@kernel
+def estimate_scores(index, query, excluded, buffers, estimates):
+    """Subtract the rare features from estimates and exclude nodes, in place; return the `Terms` of the query."""
     size = common = 0.0
     for value in query.embedding:
         size += value * value
@@ -247,21 +253,35 @@ def find_by_bounds(index, query, hidden, q, room, estimates, best):
         if index.is_common[query.features[p]]:
             common += part
         else:
-            room.features[n_rare], room.products[n_rare] = query.features[p], query.products[p]
+            buffers.features[n_rare], buffers.products[n_rare] = query.features[p], query.products[p]
             n_rare += 1
-    if not size < LARGEST_SIZE:
-        return -1
-    subtract_features(room.features[:n_rare], room.products[:n_rare], index.postings, estimates)
-    hide_nodes(hidden, q, estimates)
-    # 2. The limit.
-    n_scored = find_among_all(estimates, Best(room.scores, best.nodes))
-    limit = -np.inf if n_scored == k else np.inf
+    subtract_features(buffers.features[:n_rare], buffers.products[:n_rare], index.postings, estimates)
+    exclude_nodes(excluded, query.number, estimates)
+    return Terms(OTHER_TERMS + n_rare + len(query.embedding), size, common)
+
+
+@kernel
+def find_limit(index, query, estimates, buffers, best):
+    """Return the worst score of the k nodes with the smallest estimates, infinity if there are fewer; and their number.
+
+    best.nodes is overwritten.
+    """
+    n_scored = find_among_all(estimates, Best(buffers.scores, best.nodes))
+    limit = -np.inf if n_scored == len(best.scores) else np.inf
     for node in best.nodes[:n_scored]:
         limit = max(limit, score_one(index, query, np.uint64(node)))
-    # 3. Nodes that can be below it.
-    n_terms = OTHER_TERMS + n_rare + len(query.embedding)
-    rounding = ROUNDING * n_terms * (size + index.largest_size)
-    root = np.float32(2.0 * np.sqrt(common))
+    return limit, n_scored
+
+
+@kernel
+def score_possible(index, query, terms, estimates, limit, n_scored, best):
+    """Fill best with the k nearest of the nodes whose bounds do not exceed the limit, in place.
+
+    Returns n_scored plus the number of these nodes; -1 if they are too many.
+    """
+    n = np.uint64(len(index.norms))
+    rounding = ROUNDING * terms.n_terms * (terms.size + index.largest_size)
+    root = np.float32(2.0 * np.sqrt(terms.common))
     n_found = 0
     for start in range(ZERO, n, GROUP):
         end = min(start + GROUP, n)
@@ -275,13 +295,28 @@ def find_by_bounds(index, query, hidden, q, room, estimates, best):
             is_possible = estimates[node] - root * index.common_roots[node] <= highest
             if is_possible and estimates[node] < np.inf:
                 n_found = insert_node(best, n_found, score_one(index, query, node), np.int64(node))
-        if n_found == k:
+        if n_found == len(best.scores):
             limit = min(limit, best.scores[-1])
         n_scored += n_possible
-        if n_scored > most_scored:
+        if n_scored > most_scored(index):
             return -1
     best.nodes[n_found:] = -1
     return n_scored
+
+
+@kernel
+def find_by_bounds(index, query, excluded, buffers, estimates, best):
+    """Fill best with the k nearest nodes, in place, and return how many were scored for it; -1 if given up.
+
+    estimates : float32 (n,), the row of `start_estimates` for the query
+    """
+    if len(best.scores) > most_scored(index):
+        return -1
+    terms = estimate_scores(index, query, excluded, buffers, estimates)  # 1. the bounds, but for common features
+    if not terms.size < LARGEST_SIZE:
+        return -1
+    limit, n_scored = find_limit(index, query, estimates, buffers, best)  # 2. the k with the smallest estimates
+    return score_possible(index, query, terms, estimates, limit, n_scored, best)  # 3. nodes that can be below the limit
 
 
 @kernel
@@ -322,48 +357,49 @@ def value_of(index, query, best, place):
 
 
 @allocating_kernel
-def search_nodes(queries, embeddings, index, hidden, found):
+def search_nodes(queries, embeddings, index, excluded, found):
     """Fill found, a `Nearest`, with the nearest nodes of each query, in place.
 
-    queries is a `KernelCsr`, embeddings (queries, rank) are theirs, index is a `Nodes`; hidden and the order are as in
-    `nearest`. Scores are rounded. Returns how many queries were hard, that is searched through all nodes, and how many
-    nodes were scored one by one for the others.
+    queries is a `KernelCsr`, embeddings (queries, rank) are theirs, index is a `Nodes`, excluded an `Excluded`; the
+    order is that of `nearest`. Scores are rounded. Returns how many queries were hard, that is searched through all
+    nodes, and how many nodes were scored one by one for the others.
     """
     indptr, nodes, scores, values = queries.indptr, found.nodes, found.scores, found.values
     n, k, rank = len(index.norms), nodes.shape[1], embeddings.shape[1]
     n_queries, longest = np.uint64(len(nodes)), 0
-    for q in range(n_queries):
-        longest = max(longest, np.int64(indptr[q + ONE] - indptr[q]))
+    for number in range(n_queries):
+        longest = max(longest, np.int64(indptr[number + ONE] - indptr[number]))
     row, products, doubled = np.empty(n), np.empty(longest), np.zeros(len(index.weights))
     n_together = np.uint64(max(1, min(MOST_QUERIES, ROW_BYTES // (4 * n + 1))) if rank else 1)
-    room = Room(
+    buffers = SearchBuffers(
         np.empty((n_together, n), np.float32), np.empty(longest, queries.indices.dtype), np.empty(longest),
         np.empty(k, np.float32), np.empty((n_together, rank), np.float32),
     )  # fmt: skip
     n_hard = n_scored = 0
     is_tried = False
-    for q in range(n_queries):
-        features, entries = queries.indices[indptr[q] : indptr[q + ONE]], queries.data[indptr[q] : indptr[q + ONE]]
+    for number in range(n_queries):
+        start, end = indptr[number], indptr[number + ONE]
+        features, entries = queries.indices[start:end], queries.data[start:end]
         for p in range(np.uint64(len(features))):
             products[p] = index.weights[features[p]] * entries[p]
             doubled[features[p]] = 2.0 * products[p]
-        query = Query(features, entries, products[: len(features)], doubled, embeddings[q])
-        best = Best(scores[q], nodes[q])
-        slot = q % n_together
+        query = Query(number, features, entries, products[: len(features)], doubled, embeddings[number])
+        best = Best(scores[number], nodes[number])
+        slot = number % n_together
         if slot == ZERO:
             # Where most queries are hard, bounds are no longer tried.
-            is_tried = index.has_bounds and 2 * n_hard <= np.int64(q) + TRIED_FIRST
+            is_tried = index.has_bounds and 2 * n_hard <= np.int64(number) + TRIED_FIRST
             if is_tried:
-                start_estimates(index, embeddings[q : min(q + n_together, n_queries)], room)
-        n_tried = find_by_bounds(index, query, hidden, q, room, room.estimates[slot], best) if is_tried else -1
+                start_estimates(index, embeddings[number : min(number + n_together, n_queries)], buffers)
+        n_tried = find_by_bounds(index, query, excluded, buffers, buffers.estimates[slot], best) if is_tried else -1
         n_scored += max(n_tried, 0)
         if n_tried < 0:
             n_hard += 1
             score_all(index, query, row)
-            hide_nodes(hidden, q, row)
-            nodes[q, find_among_all(row, best) :] = -1
+            exclude_nodes(excluded, number, row)
+            nodes[number, find_among_all(row, best) :] = -1
         for place in range(k):
-            values[q, place] = value_of(index, query, best, place)
+            values[number, place] = value_of(index, query, best, place)
         for f in features:
             doubled[f] = 0.0
     return n_hard, n_scored

@@ -13,7 +13,8 @@ from fastspml.network import Network
 from fastspml.ranking.calibration import Calibration, calibration_error, reliability_curve
 from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.model_records import calibrations_of, hidden_nodes_of
-from fastspml.ranking.scores import NodeScores, blocks
+from fastspml.ranking.parallel import blocks
+from fastspml.ranking.scores import NodeScores
 
 N_GROUPS = 10  # of nodes, by their expected number of links
 
@@ -70,7 +71,7 @@ def predicted_scores(metric: Metric, network: Network, nodes: np.ndarray) -> Ite
 
     These are similarities, or minus squared distances, from what is known without the links of the nodes.
     """
-    scorer = NodeScores(metric, network, known=KnownLinks(network.adjacency).without(nodes))
+    scorer = NodeScores.of(metric, network, KnownLinks(network.adjacency).without(nodes))
     lengths = np.zeros(network.n_nodes) if metric.ranks_by_similarity else metric.sqnorms(metric.rows(network))
     for block in blocks(nodes, network.n_nodes):
         yield block, -scorer.node_scores(block) - lengths[block][:, None]

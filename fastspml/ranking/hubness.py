@@ -17,7 +17,8 @@ from fastspml.ranking.known_links import without_links_of
 from fastspml.ranking.measures import Scorer, scores_of
 from fastspml.ranking.model_metrics import check_network, metric_of
 from fastspml.ranking.node_lists import NodeNames
-from fastspml.ranking.scores import blocks, hide_own
+from fastspml.ranking.parallel import blocks
+from fastspml.ranking.scores import exclude_own
 from fastspml.sparse.csr import csr_from_parts
 from fastspml.sparse.mapped import take_rows
 
@@ -119,8 +120,8 @@ def suggested(
     lists = np.empty((len(nodes), k), dtype=np.int64)
     for block in blocks(np.arange(len(nodes)), network.n_nodes):
         scores = -np.ascontiguousarray(scores_of(scorer, network, nodes[block]))
-        hidden = hide_own(nodes[block], ~is_candidate)
-        search.nearest(scores, hidden, lists[block[0] : block[-1] + 1])
+        excluded = exclude_own(nodes[block], ~is_candidate)
+        search.nearest(scores, excluded, lists[block[0] : block[-1] + 1])
     return lists
 
 

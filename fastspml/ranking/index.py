@@ -70,7 +70,7 @@ class LinkIndex:
         names = NodeNames(
             network.nodes if network.has_node_names else np.arange(network.n_nodes), network.has_node_names
         )
-        self._start(Segments.of(NodeScores(self.metric, network, known=known)), names)
+        self._start(Segments.of(NodeScores.of(self.metric, network, known)), names)
 
     def _start(self, segments: Segments, names: NodeNames) -> None:
         names.index_names()  # so that `add` takes time for the added nodes only
@@ -155,12 +155,12 @@ class LinkIndex:
         """Return what `query` returns, for rows of `Metric.rows`."""
         segments, names = self._state
         _check_k(k, len(names))
-        is_hidden = None if candidates is None else ~names.mask(candidates, "candidates")
+        is_excluded = None if candidates is None else ~names.mask(candidates, "candidates")
         lists = None if exclude is None else names.lists(exclude, rows.shape[0], "exclude")
         if exclude is not None and lists is None:
-            excluded = names.mask(exclude, "exclude")
-            is_hidden = excluded if is_hidden is None else is_hidden | excluded
-        return segments.nearest(rows, int(k), is_hidden, lists, n_threads)
+            is_named = names.mask(exclude, "exclude")
+            is_excluded = is_named if is_excluded is None else is_excluded | is_named
+        return segments.nearest(rows, int(k), is_excluded, lists, n_threads)
 
     def rows(self) -> sparse.csr_array:
         """Return the weighted rows of all nodes, by position."""
@@ -200,7 +200,7 @@ class LinkIndex:
         if isinstance(nodes_or_rows, Network) and nodes is None and nodes_or_rows.has_node_names:
             nodes = nodes_or_rows.nodes
         known = KnownLinks.none(rows.shape[0]) if self.metric.uses_links else None
-        added = Segments.of(NodeScores(self.metric, rows, known=known))
+        added = Segments.of(NodeScores.of(self.metric, rows, known))
         with self._lock:
             segments, names = self._state
             self._state = segments.plus(added), _with_names(names, nodes, rows.shape[0])

@@ -20,6 +20,7 @@ from fastspml.io.network_files import read_features, read_links, write_csr
 from fastspml.io.reading import reading
 from fastspml.io.writing import writing
 from fastspml.metric import Metric
+from fastspml.ranking.indexed_rows import IndexedRows, NodesUnderMetric
 from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import NodeScores
@@ -36,7 +37,7 @@ def write_index(
         write_metric(file, file.root, "metric", metric)
         write_csr(file, file.root, "X", freeze_csr(scores.rows))
         if not metric.is_full:
-            write_csr(file, file.root, "by_feature", freeze_csr(scores.by_feature))
+            write_csr(file, file.root, "by_feature", freeze_csr(scores.nodes.indexed.by_feature))
         if scores.known is not None:
             write_csr(file, file.root, "links", scores.known.links)
         if names.are_names:
@@ -70,7 +71,8 @@ def read_index(path: str | os.PathLike[str], mapped: bool, verify: bool | None) 
                 file.refuse(f"links of {file.name} are among {links.shape[0]} of {rows.shape[0]} nodes; it is damaged.")
             known = KnownLinks(links)
         labels = np.arange(rows.shape[0]) if names is None else names
-        return metric, NodeScores(metric, rows, by_feature, known), NodeNames(labels, names is not None)
+        nodes = NodesUnderMetric(IndexedRows(rows, by_feature), metric)
+        return metric, NodeScores(nodes, known), NodeNames(labels, names is not None)
 
 
 def _is_transpose(rows: sparse.csr_array, by_feature: sparse.csr_array) -> bool:

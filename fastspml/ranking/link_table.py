@@ -8,20 +8,18 @@ import io
 import json
 import math
 import os
-import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 
+from fastspml.display import counted, escaped, no_formula
+
 COLUMNS = ("node", "candidate", "score", "probability")
 
 # Rows that a notebook shows.
 SHOWN_ROWS = 20
-
-# A spreadsheet runs a cell that starts with one of these as a formula.
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Reason(NamedTuple):
@@ -118,15 +116,21 @@ class LinkTable:
         if not isinstance(rows, slice):
             position = range(len(self))[rows]  # refuses what is out of range
             return next(iter(self[position : position + 1]))
-        node, candidate, score, probability = (getattr(self, name)[rows] for name in COLUMNS)
-        reasons = None if self.reasons is None else self.reasons[rows]
-        through = None if self.through is None else self.through[rows]
-        return LinkTable(node, candidate, score, probability, reasons, self.blank_nodes, self._are_named, through)
+        return LinkTable(
+            node=self.node[rows],
+            candidate=self.candidate[rows],
+            score=self.score[rows],
+            probability=self.probability[rows],
+            reasons=None if self.reasons is None else self.reasons[rows],
+            blank_nodes=self.blank_nodes,
+            are_named=self._are_named,
+            through=None if self.through is None else self.through[rows],
+        )
 
     def __repr__(self) -> str:
         n_nodes = len(set(self.node.tolist()))
-        counts = f"{_counted(len(self), 'link')} of {_counted(n_nodes, 'node')}"
-        first = [f"{visible(link.node)} -> {visible(link.candidate)}" for link in self[:3]]
+        counts = f"{counted(len(self), 'link')} of {counted(n_nodes, 'node')}"
+        first = [f"{escaped(link.node)} -> {escaped(link.candidate)}" for link in self[:3]]
         more = ", ..." if len(self) > len(first) else ""
         return f"LinkTable({counts}{': ' if first else ''}{', '.join(first)}{more})"
 
@@ -202,7 +206,7 @@ class LinkTable:
         writer, quoting = (csv.writer(text, lineterminator="\n", quoting=q) for q in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
         writer.writerow(self._header())
         for link in self:
-            cells = [_harmless(cell) for cell in self._cells(link)]
+            cells = [no_formula(cell) if isinstance(cell, str) else cell for cell in self._cells(link)]
             has_return = any("\r" in cell for cell in cells if isinstance(cell, str))
             (quoting if has_return else writer).writerow(cells)  # a return ends a row unless quoted
         return _deliver(text.getvalue(), path, overwrite)
@@ -220,18 +224,8 @@ class LinkTable:
         return _deliver("".join(lines), path, overwrite)
 
 
-def visible(value: Any) -> str:
-    r"""Return a value as text in which control and direction characters are escaped, such as \x1b."""
-    is_safe = ((c, c == " " or unicodedata.category(c)[0] not in "CZ") for c in str(value))
-    return "".join(c if safe else c.encode("unicode_escape").decode() or c for c, safe in is_safe)
-
-
 def _shown(cell: Any) -> str:
-    return f"{cell:.4g}" if isinstance(cell, float) else visible(cell)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{cell:.4g}" if isinstance(cell, float) else escaped(cell)
 
 
 def described(reasons: Sequence[Reason]) -> str:
@@ -241,10 +235,6 @@ def described(reasons: Sequence[Reason]) -> str:
 
 def _pair(reason: Reason) -> str:
     return f"{reason.feature}" if reason.feature == reason.other else f"{reason.feature} ~ {reason.other}"
-
-
-def _harmless(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell
 
 
 def _deliver(text: str, path: str | os.PathLike[str] | None, overwrite: bool) -> str | None:

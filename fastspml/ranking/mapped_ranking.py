@@ -12,17 +12,9 @@ from scipy import sparse
 from fastspml.kernels import auc, scanning
 from fastspml.metric import Metric
 from fastspml.network import Network
-from fastspml.ranking.scores import (
-    BLOCK_BYTES,
-    MEASURES,
-    embed,
-    node_sizes,
-    on_threads,
-    positives,
-    ranked_norms,
-    sparse_product,
-    tie_shift,
-)
+from fastspml.ranking.indexed_rows import embed, node_sizes, ranked_norms, sparse_product, tie_shift
+from fastspml.ranking.parallel import BLOCK_BYTES, on_threads
+from fastspml.ranking.scores import MEASURES, positives
 from fastspml.sparse.csr import as_kernel_csr
 from fastspml.sparse.mapped import row_ranges, rows_between, take_rows
 

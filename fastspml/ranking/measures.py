@@ -22,7 +22,8 @@ from fastspml.ranking import mapped_ranking
 from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.model_metrics import check_network, metric_of, type_name
 from fastspml.ranking.model_records import hidden_nodes_of
-from fastspml.ranking.scores import MEASURES, NodeScores, blocks, hide_own, positives
+from fastspml.ranking.parallel import blocks
+from fastspml.ranking.scores import MEASURES, NodeScores, exclude_own, positives
 from fastspml.sparse.mapped import take_rows
 
 MOST_LISTS = 500  # of suggestions, that `HiddenLinks.hub_share` is measured on
@@ -190,7 +191,7 @@ class HiddenLinks:
         """Return the scores of all nodes under a metric, with the links that a ranking may use."""
         scores = self._scores
         if scores is None or not scores.fits(metric):
-            scores = NodeScores(metric, self.network, known=self._known)
+            scores = NodeScores.of(metric, self.network, self._known)
         elif scores.metric is not metric:  # the inverted index does not depend on the metric, so it is built once
             scores = scores.under(metric)
         self._scores = scores
@@ -203,8 +204,8 @@ class HiddenLinks:
         """
         places = np.unique(np.linspace(0, len(self.nodes) - 1, min(len(self.nodes), MOST_LISTS)).astype(np.int64))
         nodes, scores = self.nodes[places].astype(np.int64), self._node_scores(metric_of(model, self.network))
-        hidden = hide_own(nodes, ~self._is_candidate)
-        lists = scores.nearest(scores.rows[nodes], min(k, self.network.n_nodes), hidden).nodes
+        excluded = exclude_own(nodes, ~self._is_candidate)
+        lists = scores.nearest(scores.rows[nodes], min(k, self.network.n_nodes), excluded).nodes
         return float(np.bincount(lists[lists >= 0], minlength=1).max() / len(nodes)) if len(nodes) else float("nan")
 
     def link_terms(self, metric: Metric, nodes: np.ndarray) -> np.ndarray:

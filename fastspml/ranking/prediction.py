@@ -12,11 +12,11 @@ from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.ranking.calibration import Calibration
 from fastspml.ranking.index import LinkIndex
-from fastspml.ranking.known_links import KnownLinks
+from fastspml.ranking.indexed_rows import ranked_norms
 from fastspml.ranking.link_table import LinkTable, Reason
 from fastspml.ranking.model_metrics import check_network, metric_of
 from fastspml.ranking.node_lists import NodeNames
-from fastspml.ranking.scores import ranked_norms
+from fastspml.sparse.csr import row_columns, row_entries
 from fastspml.sparse.mapped import take_rows
 
 
@@ -143,12 +143,15 @@ def _excluded(network: Network, positions: np.ndarray | None, exclude_known: boo
     """Return the nodes that each new node must not be linked to: itself and, where wanted, its known links."""
     if positions is None or not (positions >= 0).any():
         return None
-    adjacency = network.adjacency
-    return [
-        np.append(adjacency.indices[adjacency.indptr[i] : adjacency.indptr[i + 1]] if exclude_known else [], i)
-        .astype(np.int64) if i >= 0 else np.zeros(0, dtype=np.int64)
-        for i in positions.tolist()
-    ]  # fmt: skip
+    excluded = []
+    for i in positions.tolist():
+        if i < 0:  # not a node of the network
+            excluded.append(np.zeros(0, dtype=np.int64))
+        elif exclude_known:
+            excluded.append(np.append(row_columns(network.adjacency, i), i))
+        else:
+            excluded.append(np.array([i]))
+    return excluded
 
 
 def _through(
@@ -160,19 +163,25 @@ def _through(
     candidate: np.ndarray,
 ) -> np.ndarray:
     """Return, for each candidate, the name of the node with the best score that links to it; None if there is none."""
+    names = np.full(len(candidate), None, dtype=object)
+    known = index.known_links()
+    if known is None or len(candidate) == 0:
+        return names
     best = np.full(len(candidate), -1)
-    known, others = index.known_links() or KnownLinks.none(network.n_nodes), index.rows()
-    for links in np.split(np.arange(len(candidate)), np.flatnonzero(np.diff(of_row)) + 1):  # row by row
+    others = index.rows()
+    starts = np.flatnonzero(np.diff(of_row)) + 1
+    for links in np.split(np.arange(len(candidate)), starts):  # row by row
         linking = [known.linking_to(node) for node in candidate[links].tolist()]
-        nodes = np.unique(np.concatenate(linking)) if linking else np.zeros(0, dtype=np.int64)
+        nodes = np.unique(np.concatenate(linking))
         neighbours = take_rows(others, nodes)
         products = metric.products(take_rows(rows, of_row[links[:1]]), neighbours).reshape(-1)
         scores = ranked_norms(metric, neighbours) - 2.0 * products  # smallest first
-        for link, of_candidate in zip(links.tolist(), linking, strict=True):
-            if len(of_candidate):
-                best[link] = of_candidate[np.argmin(scores[np.searchsorted(nodes, of_candidate)])]
-    names = network.nodes[np.maximum(best, 0)].astype(object)
-    names[best < 0] = None
+        for link, linked in zip(links.tolist(), linking, strict=True):
+            if len(linked) > 0:
+                nearest = np.argmin(scores[np.searchsorted(nodes, linked)])
+                best[link] = linked[nearest]
+    is_found = best >= 0
+    names[is_found] = network.nodes[best[is_found]].astype(object)
     return names
 
 
@@ -182,13 +191,7 @@ def _reasons(
     """Return the pairs of features that add most to the similarity of each link."""
     result = []
     for row, other in zip(of_row.tolist(), candidate.tolist(), strict=True):
-        pairs = metric.largest_pairs(*_entries(rows, row), *_entries(others, other), n)
+        pairs = metric.largest_pairs(*row_entries(rows, row), *row_entries(others, other), n)
         shared = zip(*(column.tolist() for column in pairs), strict=True)
         result.append(tuple(Reason(*pair) for pair in shared if pair[2] > 0.0))
     return result
-
-
-def _entries(rows: sparse.csr_array, row: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the features of a row and their values, without a copy."""
-    span = slice(int(rows.indptr[row]), int(rows.indptr[row + 1]))
-    return rows.indices[span], rows.data[span]

@@ -11,8 +11,9 @@ from scipy import sparse
 
 from fastspml.kernels.search import Nearest
 from fastspml.metric import Metric
+from fastspml.ranking.indexed_rows import tie_shift
 from fastspml.ranking.known_links import KnownLinks
-from fastspml.ranking.scores import NodeScores, hide, tie_shift
+from fastspml.ranking.scores import NodeScores, exclude
 from fastspml.sparse.csr import freeze_csr
 from fastspml.sparse.mapped import take_rows
 
@@ -44,7 +45,7 @@ class Segment:
 
     def sizes(self) -> np.ndarray:
         """Return the sizes of the nodes that are left."""
-        return self.scores.sizes[self.is_left]
+        return self.scores.nodes.sizes[self.is_left]
 
     def without(self, is_removed: np.ndarray) -> Segment:
         """Return the segment without some of the nodes that are left, of which `is_removed` is a mask."""
@@ -78,7 +79,7 @@ class Segments:
 
     @cached_property
     def shift(self) -> float:
-        """What the scores of all segments are rounded by; see `scores.tie_shift`."""
+        """What the scores of all segments are rounded by; see `indexed_rows.tie_shift`."""
         return tie_shift(np.concatenate([segment.sizes() for segment in self.segments]))
 
     @cached_property
@@ -114,7 +115,7 @@ class Segments:
         self,
         queries: sparse.csr_array,
         k: int,
-        is_hidden: np.ndarray | None,
+        is_excluded: np.ndarray | None,
         lists: tuple[np.ndarray, np.ndarray] | None,
         n_threads: int,
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -122,7 +123,7 @@ class Segments:
 
         Parameters
         ----------
-        is_hidden : bool array, shape (n_nodes,), optional
+        is_excluded : bool array, shape (n_nodes,), optional
             Positions that must not be found.
         lists : pair of arrays, optional
             indptr and positions of the nodes that must not be found for each query.
@@ -131,7 +132,7 @@ class Segments:
         for number, segment in enumerate(self.segments):
             first = self.offsets[number]
             part = segment.scores.nearest(
-                queries, min(k, segment.scores.n_nodes), self._hidden(queries.shape[0], number, is_hidden, lists),
+                queries, min(k, segment.scores.n_nodes), self._excluded(queries.shape[0], number, is_excluded, lists),
                 n_threads, self.shift,
             )  # fmt: skip
             if not segment.is_whole:
@@ -140,26 +141,26 @@ class Segments:
             found.append(part._replace(nodes=np.where(part.nodes < 0, -1, part.nodes + first)) if first else part)
         return _merge(found, k)
 
-    def _hidden(self, n_queries: int, number: int, is_hidden: np.ndarray | None, lists: Any) -> Any:
+    def _excluded(self, n_queries: int, number: int, is_excluded: np.ndarray | None, lists: Any) -> Any:
         """Return the exclusions of a segment, by row."""
         segment, (first, last) = self.segments[number], self.offsets[number : number + 2]
         in_segment = None if segment.is_whole else ~segment.is_left
-        if is_hidden is not None:
+        if is_excluded is not None:
             in_segment = np.ones(len(segment.is_left), dtype=bool)
-            in_segment[segment.slots] = is_hidden[first:last]
+            in_segment[segment.slots] = is_excluded[first:last]
         if lists is None:
-            return hide(n_queries, in_segment)
+            return exclude(n_queries, in_segment)
         indptr, positions = lists
         is_inside = (positions >= first) & (positions < last)
         if not (segment.is_whole and is_inside.all()):
             indptr = np.concatenate([[0], np.cumsum(is_inside)])[indptr]
             positions = segment.slots[positions[is_inside] - first] + first
-        return hide(n_queries, in_segment, indptr, positions - first)
+        return exclude(n_queries, in_segment, indptr, positions - first)
 
 
 def _index(metric: Metric, segments: tuple[Segment, ...] | list[Segment]) -> Segment:
     """Index the nodes that are left of some segments anew, as one."""
-    return Segments.of(NodeScores(metric, _stacked(segments), known=_joined_links(segments))).segments[0]
+    return Segments.of(NodeScores.of(metric, _stacked(segments), _joined_links(segments))).segments[0]
 
 
 def _stacked(segments: tuple[Segment, ...] | list[Segment]) -> sparse.csr_array:

@@ -22,11 +22,13 @@ from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.measures import LinkQuality, hidden_quality, link_quality, mean_over_tasks
 from fastspml.ranking.model_metrics import learned_metrics, metric_of
 from fastspml.ranking.model_records import calibrations_of, hidden_nodes_of
-from fastspml.ranking.scores import NodeScores, blocks
+from fastspml.ranking.parallel import blocks
+from fastspml.ranking.scores import NodeScores
 from fastspml.report.comparison import paired_difference
 from fastspml.report.page import render
 from fastspml.runs.folder import read_versions
 from fastspml.runs.history import read_history
+from fastspml.sparse.csr import row_columns
 from fastspml.splits import split_at
 from fastspml.text_files import write_whole_text
 from fastspml.training.mtspml import MTSPML
@@ -150,7 +152,7 @@ def facts(
 
 def _hidden_facts(metric: Metric, network: Network, nodes: np.ndarray, quality: LinkQuality) -> dict[str, Any]:
     """Return how well the links of the hidden nodes of a task are predicted."""
-    scorer = NodeScores(metric, network, known=KnownLinks(network.adjacency).without(nodes))
+    scorer = NodeScores.of(metric, network, KnownLinks(network.adjacency).without(nodes))
     order = _by_auc(quality, network.degrees[nodes])
     best, worst = order[:SHOWN_NODES], order[SHOWN_NODES:][-SHOWN_NODES:][::-1]
     return {
@@ -323,8 +325,7 @@ def _by_auc(quality: LinkQuality, degrees: np.ndarray) -> np.ndarray:
 
 def _links_and_others(network: Network, node: int) -> tuple[np.ndarray, np.ndarray]:
     is_link = np.zeros(network.n_nodes, dtype=bool)
-    start, end = network.adjacency.indptr[node : node + 2]
-    is_link[network.adjacency.indices[start:end]] = True
+    is_link[row_columns(network.adjacency, node)] = True
     is_other = ~is_link
     is_other[node] = False
     return is_link, is_other

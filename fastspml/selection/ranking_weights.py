@@ -15,9 +15,10 @@ import numpy as np
 from fastspml.metric import LENGTHS, RANKING_WEIGHTS, Metric
 from fastspml.ranking.known_links import TERMS
 from fastspml.ranking.measures import HiddenLinks
-from fastspml.ranking.scores import blocks
+from fastspml.ranking.parallel import blocks
 from fastspml.selection.folds import Evaluation, Fold, with_params
 from fastspml.selection.scorings import Scoring
+from fastspml.sparse.csr import row_columns
 from fastspml.training.estimator import Estimator
 
 # What `select` takes as known_links, with the terms of a score that are learned.
@@ -106,7 +107,7 @@ def _differences(metric: Metric, hidden: HiddenLinks, most_nodes: int, seed: int
     parts = [NO_PAIRS]
     for block in blocks(nodes, 8 * hidden.network.n_nodes):  # a term takes as much memory as a score
         for node, terms in zip(block.tolist(), hidden.link_terms(metric, block), strict=True):
-            links = adjacency.indices[adjacency.indptr[node] : adjacency.indptr[node + 1]]
+            links = row_columns(adjacency, node)
             others = np.setdiff1d(rng.integers(0, len(terms), N_OTHERS), np.append(links, node))
             links = rng.permutation(links)[:MOST_LINKS]
             pairs = (terms[links, None] - terms[None, others]).reshape(-1, len(TERMS))

@@ -10,6 +10,7 @@ import re
 from importlib.resources import files
 from string import Template
 
+from fastspml.display import escaped
 from fastspml.service.link_service import LinkService
 
 SHOWN_EXAMPLES = 4  # nodes that a visitor can try
@@ -28,10 +29,9 @@ PAGE_HEADERS = {
 def search_page(service: LinkService) -> str:
     """Return the page of a service as HTML; it needs nothing but the service."""
     network, can_read = service.network, service.reads_features
-    title = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in network.name)
     examples = network.nodes[(-network.degrees).argsort(kind="stable")[:SHOWN_EXAMPLES]].tolist()
     return Template(PAGE).substitute(
-        title=html.escape(title),
+        title=html.escape(escaped(network.name)),
         lead=f"Describe something new. The nodes, of {network.n_nodes:,}, that it most likely links to appear below"
         f"{' with their probabilities' if service.calibration is not None else ''}, best first. Click one to see why.",
         label="Text of a new node, or the name of a node" if can_read else "Name of a node",

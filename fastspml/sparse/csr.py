@@ -274,6 +274,16 @@ def freeze(array: np.ndarray) -> np.ndarray:
     return array
 
 
+def row_columns(matrix: sparse.csr_array, row: int) -> np.ndarray:
+    """Return the columns of the entries of a row, such as the neighbours of a node, without a copy."""
+    return matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]]
+
+
+def row_entries(matrix: sparse.csr_array, row: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns and the values of the entries of a row, without a copy."""
+    return row_columns(matrix, row), matrix.data[matrix.indptr[row] : matrix.indptr[row + 1]]
+
+
 class KernelCsr(NamedTuple):
     """A CSR matrix as kernels take it: read-only arrays, positions unsigned."""
 

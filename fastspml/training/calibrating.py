@@ -10,6 +10,7 @@ import numpy as np
 from fastspml.network import Network
 from fastspml.ranking.calibration import Calibration
 from fastspml.ranking.hidden_calibration import predicted_scores
+from fastspml.sparse.csr import row_columns
 from fastspml.splits import Split, fold_networks
 
 if TYPE_CHECKING:
@@ -73,8 +74,7 @@ def _scored(
     model: Estimator, q: int, network: Network, nodes: np.ndarray
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
     """Yield each node, the scores of all candidates for it, and the positions of its links and of its non-links."""
-    adjacency = network.adjacency
     for block, scores in predicted_scores(model.metric_for(q), network, nodes):
         for node, row in zip(block.tolist(), scores, strict=True):
-            links = adjacency.indices[adjacency.indptr[node] : adjacency.indptr[node + 1]]
+            links = row_columns(network.adjacency, node)
             yield node, row, links, np.setdiff1d(np.arange(network.n_nodes), np.append(links, node))

@@ -11,7 +11,8 @@ from fastspml.checks import check_positive_integer
 from fastspml.kernels import draws, scoring
 from fastspml.metric import DiagonalMetric, FactoredMetric, Metric
 from fastspml.network import Network
-from fastspml.ranking.scores import NodeScores, blocks
+from fastspml.ranking.parallel import blocks
+from fastspml.ranking.scores import NodeScores
 from fastspml.sparse.csr import as_kernel_csr
 from fastspml.sparse.mapped import take_rows
 from fastspml.training.layout import check_triplets, stack
@@ -51,7 +52,7 @@ def _without_factors(metric: Metric) -> Metric:
 
 def _hinge_total(metric: Metric, network: Network, margin: float) -> float:
     """Return the sum of max(gap + margin, 0) over all triplets of a network, without enumerating them."""
-    scorer = NodeScores(metric, network)
+    scorer = NodeScores.of(metric, network)
     adj_indptr, adj_indices, _ = as_kernel_csr(network.adjacency)
     linked = np.flatnonzero(network.degrees).astype(np.uint64)
     return sum(

@@ -162,12 +162,12 @@ class State:
             self.counts_until(last)
 
     def counts_until(self, last: int) -> np.ndarray:
-        """Return the rows of `counts` from the next iteration to the last, and make room for them."""
+        """Return the rows of `counts` from the next iteration to the last, allocated as needed."""
         n_rows = last - self.first
         if n_rows > len(self.counts):
-            roomy = np.zeros((max(n_rows, 2 * len(self.counts)), self.counts.shape[1]), dtype=np.int64)
-            roomy[: len(self.counts)] = self.counts
-            self.counts = roomy
+            longer = np.zeros((max(n_rows, 2 * len(self.counts)), self.counts.shape[1]), dtype=np.int64)
+            longer[: len(self.counts)] = self.counts
+            self.counts = longer
         return self.counts[self.iteration - self.first : n_rows]
 
 
