@@ -68,6 +68,39 @@ def test_calibrations_are_stored_with_the_model(networks, tmp_path):
         assert loaded.calibrations_[name].ece == calibration.ece
 
 
+def test_a_fit_that_continues_forgets_its_calibrations(networks):
+    model = fs.MTSPML(n_iters=20).fit(networks).calibrate(networks, n_folds=2)
+    calibrations = model.calibrations_
+    assert model.resume(networks).calibrations_ is calibrations  # all iterations are done: the metrics stay
+    added = networks[0].replace(name="other")
+    assert model.add_task(added, n_iters=5, common="frozen").calibrations_ is calibrations
+    assert not hasattr(model.add_task(added.replace(name="last"), n_iters=5, common="moving"), "calibrations_")
+    continuations = {
+        "fit": lambda model: model.fit(networks),
+        "partial_fit": lambda model: model.partial_fit(networks, 1),
+        "resume": lambda model: model.set_params(n_iters=21).resume(networks),
+    }
+    for name, run in continuations.items():
+        model = fs.MTSPML(n_iters=20).fit(networks).calibrate(networks, n_folds=2)
+        assert not hasattr(run(model), "calibrations_"), name
+
+
+def test_a_task_is_numbered_as_for_its_metric(networks):
+    model = fs.MTSPML(n_iters=20).fit(networks).calibrate(networks, n_folds=2)
+    rows = networks[0].features[:1]
+    last, first = (model.predict_links(networks[1], rows, task=task).probability.tolist() for task in (-1, -2))
+    assert last == model.predict_links(networks[1], rows, task=1).probability.tolist()
+    assert first == model.predict_links(networks[1], rows, task=0).probability.tolist()
+    for task in (2, -3):
+        with pytest.raises(ValueError, match=f"a task is named or numbered from 0 to 1; got {task}"):
+            model.predict_links(networks[1], rows, task=task)
+
+
+def test_predictions_need_a_network(networks):
+    with pytest.raises(TypeError, match=r"predict_links needs a Network, got numpy.ndarray"):
+        fs.SPML(n_iters=20).fit(networks[0]).predict_links(networks[0].features.toarray(), [[0]])
+
+
 def test_models_of_folds_learn_for_as_long_as_the_model(networks):
     short = fs.SPML(n_iters=50).fit(networks[0]).calibrate(networks[0], n_folds=2)
     stopped = fs.SPML(n_iters=2000).partial_fit(networks[0], 50).calibrate(networks[0], n_folds=2)

@@ -105,16 +105,55 @@ def test_a_logistic_calibration_of_equal_scores_is_the_share_of_links():
 
 
 def test_an_isotonic_level_of_equal_scores_is_their_share_of_links():
-    scores, labels, nodes = np.tile([0.0, 1.0], 10), np.arange(20) % 4 == 1, np.arange(20) // 2
-    for weights in (None, np.full(20, 3.0)):
+    scores, labels, nodes = np.tile([0.0, 1.0], 40), np.arange(80) % 4 == 1, np.arange(80) // 2
+    for weights in (None, np.full(80, 3.0)):
         got = fs.Calibration.fit(scores, labels, nodes, weights, kind="isotonic")
         assert got.probability([0.0, 0.5, 1.0]).tolist() == [0.0, 0.25, 0.5]
 
 
 def test_an_isotonic_calibration_keeps_the_first_and_the_last_score_of_each_level():
-    got = fs.Calibration.fit(np.arange(9.0), np.arange(9) > 4, np.arange(9), kind="isotonic", n_folds=3)
-    assert got.thresholds.tolist() == [0.0, 4.0, 5.0, 8.0]
-    assert got.levels.tolist() == [0.0, 0.0, 1.0, 1.0]
+    """Half of the pairs with scores 0 to 2 are links, and all with scores 3 to 5."""
+    scores = np.repeat(np.arange(6.0), 20)
+    labels = (scores > 2) | (np.arange(120) % 2 == 0)
+    got = fs.Calibration.fit(scores, labels, np.arange(120), kind="isotonic", n_folds=3)
+    assert got.thresholds.tolist() == [0.0, 2.0, 3.0, 5.0]
+    assert got.levels.tolist() == [0.5, 0.5, 1.0, 1.0]
+
+
+def by_links(scores, labels, n_links=10):
+    """Return for each of distinct scores the mean score of its group, and the group's share of links and size."""
+    order = np.argsort(-scores)
+    group_of = np.empty(len(scores), dtype=int)
+    n_above = 0
+    for position in order:
+        group_of[position] = n_above // n_links
+        n_above += labels[position]
+    groups = [group_of == group for group in range(group_of.max() + 1)]
+    return np.array([[scores[group].mean(), labels[group].mean(), group.sum()] for group in groups]).T
+
+
+def test_a_threshold_is_the_mean_score_of_the_pairs_around_ten_links():
+    scores, labels, nodes = pairs(sigmoid, n_nodes=40)
+    means, shares, sizes = by_links(scores, labels)
+    model = IsotonicRegression(out_of_bounds="clip").fit(means, shares, sizes)
+    got = fs.Calibration.fit(scores, labels, nodes, kind="isotonic")
+    grid = np.linspace(-4, 4, 101)
+    np.testing.assert_allclose(got.probability(grid), model.predict(grid), atol=1e-12)
+
+
+def test_the_largest_scores_of_a_few_links_are_no_certain_links():
+    scores = np.arange(1000.0)
+    got = fs.Calibration.fit(scores, scores % 40 == 39, np.arange(1000), kind="isotonic")
+    assert got.probability(999.0) == 10 / 361
+
+
+def test_a_threshold_is_between_the_scores_of_its_pairs():
+    """The mean of three scores of 0.1 is rounded, to a larger number."""
+    got = fs.Calibration.fit(np.full(3, 0.1), [0, 0, 1], np.arange(3), kind="isotonic", n_folds=3)
+    assert got.thresholds.tolist() == [0.1]
+    scores = np.repeat([0.1, np.nextafter(0.1, 1)], 12)
+    got = fs.Calibration.fit(scores, np.arange(24) > 1, np.arange(24), kind="isotonic")
+    assert got.thresholds.tolist() == [0.1, np.nextafter(0.1, 1)]
 
 
 def test_nodes_are_divided_into_at_least_two_folds():
@@ -130,8 +169,9 @@ def test_a_fold_may_be_a_single_node():
 
 def test_the_number_of_links_is_not_scaled_where_none_is_expected():
     """No held-out pair has a probability: each node is fitted on the other one."""
-    got = fs.Calibration.fit([0.0, 1.0, 0.0, 0.0], [0, 1, 0, 0], [0, 0, 1, 1], kind="isotonic", n_folds=2)
-    assert (got.n_links_slope, got.n_links_error, got.link_ece) == (1.0, 0.5, 0.0)
+    scores, labels, nodes = np.repeat([1.0, 0.0], [10, 3]), np.arange(13) < 10, np.repeat([0, 1], [11, 2])
+    got = fs.Calibration.fit(scores, labels, nodes, kind="isotonic", n_folds=2)
+    assert (got.n_links_slope, got.n_links_error, got.link_ece) == (1.0, 5.0, 0.0)
     assert got.n_links([0.0, 0.5, 1.0]) == 1.5
 
 
@@ -153,7 +193,7 @@ def test_losses_are_those_of_held_out_nodes(kind):
     for fold in range(4):
         is_test = fold_of == fold
         if kind == "isotonic":
-            model = IsotonicRegression(out_of_bounds="clip").fit(scores[~is_test], labels[~is_test])
+            model = IsotonicRegression(out_of_bounds="clip").fit(*by_links(scores[~is_test], labels[~is_test]))
             predicted[is_test] = model.predict(scores[is_test])
         else:
             model = LogisticRegression(C=1e3, tol=1e-10).fit(scores[~is_test, None], labels[~is_test])

@@ -323,7 +323,9 @@ def test_tasks_have_the_tokenizer_of_the_first_that_has_one(tasks):
 def test_hidden_nodes_of_a_run_are_forgotten(small):
     model = fs.SPML.paper(n_iters=5).fit(small)
     model.hidden_nodes_, model.n_nodes_ = [np.array([1])], [14]
+    again = copy.deepcopy(model)
     assert not hasattr(model.partial_fit(small, n_iters=1), "hidden_nodes_")
+    assert not {"hidden_nodes_", "n_nodes_"} & vars(again.fit(small)).keys()
 
 
 @pytest.mark.parametrize(

@@ -227,6 +227,8 @@ def test_a_task_without_links_cannot_be_ranked():
         (lambda net: fs.link_auc(fs.Metric.identity(9), net, [99]), ValueError, "nodes must be from 0 to 13"),
         (lambda net: fs.link_quality(fs.Metric.identity(9), net, [0], k=0), ValueError, "k must be a positive integer"),
         (lambda net: fs.link_auc(Table(np.zeros((14, 3))), net, [0]), ValueError, "Table.scores returned shape"),
+        (lambda net: fs.link_auc(Table(np.full((14, 14), np.nan)), net, [0]), ValueError, "Table.scores returned NaN, which cannot be ranked"),
+        (lambda net: fs.LinkIndex(fs.Metric.diagonal(np.full(9, 1e308)), fs.Network(np.ones((1, 9)))), ValueError, "squared lengths of nodes overflow under the metric"),
         (lambda net: fs.LinkIndex(fs.Metric.identity(9), net).query(np.ones(9), k=15), ValueError, "number of nodes that can be found, 14"),
         (lambda net: fs.connect(fs.Metric.identity(9), net, 14), ValueError, "can be found, 13"),
     ],

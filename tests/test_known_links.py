@@ -194,12 +194,6 @@ def test_the_score_is_averaged_with_that_of_the_neighbour_named(network):
         assert link.score == pytest.approx((own + WEIGHT * best) / (1 + WEIGHT))
 
 
-def test_an_index_that_knows_no_links_names_no_neighbour(network):
-    index = fs.LinkIndex(fs.Metric.identity(12), network)
-    metric = fs.Metric.identity(12, neighbour_weight=WEIGHT)
-    assert set(fs.predict_links(metric, network, network.features[:1], index=index).through.tolist()) == {None}
-
-
 def test_without_a_weight_no_neighbour_is_named(network):
     links = fs.predict_links(fs.Metric.identity(12), network, network.features[:2], k=3)
     assert links.through is None

@@ -9,6 +9,7 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
+import pandas
 import pytest
 
 import fastspml as fs
@@ -161,6 +162,79 @@ def test_an_index_can_be_used_again(named):
     index.remove(["n3"])
     with pytest.raises(ValueError, match="the index has 13 nodes, but 'task 0' has 14"):
         fs.predict_links(metric, named, ["n6"], index=index)
+
+
+def test_an_index_of_other_nodes_is_refused(named):
+    metric, shuffled = metrics(9)[0], named.subset([1, 0, *range(2, 14)])
+    with pytest.raises(ValueError, match="the index has other nodes than 'task 0', or has them in another order"):
+        fs.predict_links(metric, named, ["n6"], index=fs.LinkIndex(metric, shuffled))
+    unnamed = fs.Network(named.features)
+    links = fs.predict_links(metric, unnamed, unnamed, index=fs.LinkIndex(metric, named), k=1)
+    assert links.candidate.tolist() == fs.predict_links(metric, unnamed, unnamed, k=1).candidate.tolist()
+
+
+def remade(form, column=0, **changes):
+    """Return a metric of a form, made anew from numbers of which one may be another."""
+    weights, matrix = np.arange(1.0, 10.0), np.diag(np.arange(1.0, 10.0))
+    weights[column] += column
+    matrix[column, 0] = matrix[0, column] = 0.5
+    made = {
+        "diagonal": lambda: fs.Metric.diagonal(weights, **changes),
+        "full": lambda: fs.Metric.full(matrix, **changes),
+        "factored": lambda: fs.Metric.factored(np.ones(9), matrix, **changes),
+        "factored, weights": lambda: fs.Metric.factored(weights, np.eye(9), **changes),
+    }
+    return made[form]()
+
+
+@pytest.mark.parametrize("form", ["diagonal", "full", "factored", "factored, weights"])
+@pytest.mark.parametrize(
+    "changes", [{"column": 3}, {"score": "similarity"}, {"length_weight": 0.5}, {"degree_weight": 1.0}]
+)
+def test_an_index_under_another_metric_is_refused(named, form, changes):
+    index = fs.LinkIndex(remade(form), named)
+    assert len(fs.predict_links(remade(form), named, ["n6"], index=index, k=3)) == 3
+    if "length_weight" in changes:
+        changes = changes | {"score": "similarity"}
+        index = fs.LinkIndex(remade(form, score="similarity"), named)
+    with pytest.raises(ValueError, match="the index was made under another metric than that of the model"):
+        fs.predict_links(remade(form, **changes), named, ["n6"], index=index)
+
+
+def test_an_index_under_a_metric_of_another_form_or_weighting_is_refused(named):
+    weighted = fs.Weighting("l2").fit(named)
+    index = fs.LinkIndex(fs.Metric.identity(9), named)
+    for other in (fs.Metric.full(np.eye(9)), fs.Metric.identity(9, weighting=weighted, takes_counts=True)):
+        with pytest.raises(ValueError, match="the index was made under another metric"):
+            fs.predict_links(other, named, ["n6"], index=index)
+
+
+@pytest.mark.parametrize(
+    "new",
+    [{"n6"}, frozenset(["n6"]), ("n6",), np.array(["n6"], dtype=object), pandas.Series(["n6"]), pandas.Index(["n6"])],
+    ids=lambda new: type(new).__name__,
+)
+def test_nodes_are_named_by_any_collection_or_column(named, new):
+    links = fs.predict_links(metrics(9)[0], named, new, k=2)
+    assert links.to_csv() == fs.predict_links(metrics(9)[0], named, ["n6"], k=2).to_csv()
+
+
+@pytest.mark.parametrize(
+    "new", [[], (), np.zeros((0, 9)), pandas.Series([], dtype=float)], ids=lambda new: type(new).__name__
+)
+def test_what_is_empty_names_no_node(named, new):
+    if np.shape(new) == (0,):  # rows without features
+        with pytest.raises(ValueError, match="features"):
+            fs.predict_links(metrics(9)[0], named, new)
+    else:
+        assert len(fs.predict_links(metrics(9)[0], named, new)) == 0
+
+
+def test_nodes_of_a_network_without_names_are_new_in_a_graph(named):
+    graph = fs.predict_links(metrics(9)[0], named, fs.Network(named.features[:1]), k=1).to_networkx()
+    assert ("new", 0) in graph
+    same = fs.Network(named.features)
+    assert 0 in fs.predict_links(metrics(9)[0], same, same, k=1).to_networkx()
 
 
 @pytest.mark.parametrize(

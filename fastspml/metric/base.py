@@ -269,6 +269,20 @@ class Metric(Explained):
         """Add M to a dense matrix, shape (n_features, n_features), in place."""
         matrix[np.diag_indices_from(matrix)] += self.diagonal_entries
 
+    def is_same_as(self, other: Metric) -> bool:
+        """Return whether another metric ranks the same rows alike, bit for bit."""
+        if self is other:
+            return True
+        if (self.form, self.score, self.weighting) != (other.form, other.score, other.weighting):
+            return False
+        return self.ranking_weights == other.ranking_weights and all(
+            map(np.array_equal, self._arrays(), other._arrays())
+        )
+
+    @abstractmethod
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        """Return the arrays that M is computed from."""
+
     @abstractmethod
     def _transform(self, rows: sparse.csr_array) -> Any: ...
 

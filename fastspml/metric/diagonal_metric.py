@@ -30,6 +30,9 @@ class DiagonalMetric(Metric):
     def diagonal_entries(self) -> np.ndarray:
         return self.weights
 
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        return (self.weights,)
+
     def product(self, rows: sparse.csr_array) -> sparse.csr_array:
         return weighted_rows(rows, self.weights)
 

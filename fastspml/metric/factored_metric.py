@@ -51,6 +51,9 @@ class FactoredMetric(Metric):
         """Number of factors: the length of an embedding."""
         return self.factors.shape[1]
 
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        return self.weights, self.factors
+
     @property
     def diagonal_entries(self) -> np.ndarray:
         return self.weights + self._sqlengths

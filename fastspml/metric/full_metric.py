@@ -32,6 +32,9 @@ class FullMetric(Metric):
     def __repr__(self) -> str:
         return f"FullMetric({self.n_features:,} features, {len(self.columns):,} of them with a row{score_suffix(self)})"
 
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        return self.block, self.columns, np.array([self.n_features, self.rest])
+
     @property
     def matrix(self) -> np.ndarray:
         """M as a dense array, shape (n_features, n_features)."""

@@ -14,8 +14,10 @@ KINDS = ("isotonic", "logistic")
 # Probabilities are clipped to this distance from 0 and 1, so that the log loss is finite.
 SMALLEST_PROBABILITY = 1e-9
 
-# Distinct scores of an isotonic regression; it takes time for each of them.
-MOST_THRESHOLDS = 2**16
+# Pairs with neighbouring scores share a threshold of an isotonic regression until they have this number of links. With
+# fewer, the share of links among the few pairs with the largest scores, often 1, would be taken for their probability.
+LINKS_PER_THRESHOLD = 10
+MOST_THRESHOLDS = 2**16  # of an isotonic regression, which takes time for each
 
 
 @dataclass(frozen=True)
@@ -285,16 +287,29 @@ def _fit_kind(kind: str, scores: np.ndarray, labels: np.ndarray, weights: np.nda
         center, scale = float(scores.mean()), float(scores.std()) or 1.0
         slope, intercept = logistic_fit((scores - center) / scale, labels.astype(np.float64), weights)
         return np.array([center, scale]), np.array([slope, intercept])
-    values, place = np.unique(scores, return_inverse=True)
-    if len(values) > MOST_THRESHOLDS:  # neighbouring scores share a threshold
-        group_of = np.arange(len(values)) * MOST_THRESHOLDS // len(values)
-        starts = np.flatnonzero(np.diff(group_of, prepend=-1))
-        values, place = values[starts], group_of[place]
-    sizes = np.bincount(place, weights)
-    fitted = isotonic_fit(np.bincount(place, labels * weights) / sizes, sizes)
+    values, group_of, sizes = _grouped(scores, labels, weights)
+    fitted = isotonic_fit(np.bincount(group_of, labels * weights) / sizes, sizes)
     is_end = np.ones(len(fitted), dtype=bool)  # the first and the last score of each level
     is_end[1:-1] = (fitted[1:-1] != fitted[:-2]) | (fitted[1:-1] != fitted[2:])
     return values[is_end], fitted[is_end]
+
+
+def _grouped(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Divide pairs into groups of neighbouring scores with enough links, the group of the smallest scores aside.
+
+    Returns the mean score of each group, ascending, the group of each pair, and the number of pairs of each group.
+    """
+    values, place = np.unique(scores, return_inverse=True)
+    n_links = np.bincount(place, labels * weights)
+    n_above = n_links.sum() - np.cumsum(n_links)  # links with larger scores
+    per_group = max(LINKS_PER_THRESHOLD, n_links.sum() / MOST_THRESHOLDS)
+    is_first = np.diff(n_above // per_group, prepend=np.inf) < 0
+    group_of = np.cumsum(is_first)[place] - 1
+    starts = np.flatnonzero(is_first)
+    sizes = np.bincount(group_of, weights)
+    means = np.bincount(group_of, scores * weights) / sizes
+    # The mean of equal or of very large scores is rounded.
+    return np.clip(means, values[starts], values[np.append(starts[1:], len(values)) - 1]), group_of, sizes
 
 
 def _cross_fitted(

@@ -50,7 +50,10 @@ class NodesUnderMetric:
 
     def __init__(self, indexed: IndexedRows, metric: Metric) -> None:
         self.indexed, self.metric = indexed, metric
-        self.norms = ranked_norms(metric, indexed.rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.norms = ranked_norms(metric, indexed.rows)
+        if not np.isfinite(self.norms).all():
+            raise ValueError("squared lengths of nodes overflow under the metric; scale their features down.")
 
     @cached_property
     def sizes(self) -> np.ndarray:

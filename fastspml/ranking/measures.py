@@ -252,6 +252,8 @@ def scores_of(scorer: Scorer, network: Network, nodes: np.ndarray) -> np.ndarray
             f"{type(scorer).__name__}.scores returned shape {scores.shape}; a row per node and a column per "
             f"candidate, {(len(nodes), network.n_nodes)}, was expected."
         )
+    if np.isnan(scores).any():
+        raise ValueError(f"{type(scorer).__name__}.scores returned NaN, which cannot be ranked; return numbers.")
     return scores
 
 

@@ -49,3 +49,8 @@ def forget_nodes(model: ModelRecords) -> None:
     """Remove what `record_nodes` recorded, which other networks make meaningless."""
     for name in ("hidden_nodes_", "n_nodes_"):
         model.__dict__.pop(name, None)
+
+
+def forget_calibrations(model: ModelRecords) -> None:
+    """Remove the calibrations, which are meaningless for the scores of another metric."""
+    model.__dict__.pop("calibrations_", None)

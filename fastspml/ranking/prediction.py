@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import check_positive_integer, is_whole, quoted
+from fastspml.labels import are_strings
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.ranking.calibration import Calibration
@@ -86,6 +87,10 @@ def predict_links(
         raise TypeError(f"calibration must be a Calibration or None, got {type(calibration).__name__}.")
     if index.n_nodes != network.n_nodes:
         raise ValueError(f"the index has {index.n_nodes} nodes, but {network.name!r} has {network.n_nodes}.")
+    if network.has_node_names and not np.array_equal(index.nodes, network.nodes):
+        raise ValueError(f"the index has other nodes than {network.name!r}, or has them in another order; index it.")
+    if not index.metric.is_same_as(metric):
+        raise ValueError("the index was made under another metric than that of the model; make a new one.")
     rows, names, positions = _new_nodes(metric, network, new, index)
     if network.n_nodes == 0 or len(names) == 0:
         found, values = np.full((len(names), 0), -1), np.zeros((len(names), 0))
@@ -103,7 +108,7 @@ def predict_links(
         probability=np.full(len(score), np.nan) if calibration is None else calibration.probability(score),
         reasons=_reasons(metric, rows, index.rows(), of_row, candidate, int(reasons)) if reasons else None,
         blank_nodes=names[index.is_blank(rows)],
-        are_named=positions is not None,
+        are_named=positions is not None and (new is network or not isinstance(new, Network) or new.has_node_names),
         through=_through(metric, network, rows, index, of_row, candidate) if metric.neighbour_weight else None,
     )
 
@@ -120,12 +125,19 @@ def _new_nodes(
         elif new.has_node_names and network.has_node_names:
             positions = np.array([known.find(name) for name in new.nodes.tolist()], dtype=np.int64)
         return metric.rows(new), new.nodes, positions
-    is_names = isinstance(new, str) or (isinstance(new, (list, tuple)) and new and all(isinstance(n, str) for n in new))
-    if is_names or (isinstance(new, np.ndarray) and new.dtype.kind in "UT"):
+    if _are_names(new):
         positions = _positions(known, network, new)
         return take_rows(index.rows(), positions), network.nodes[positions], positions
     rows = metric.rows(new, "new")
     return rows, np.arange(rows.shape[0]), None
+
+
+def _are_names(new: Any) -> bool:
+    """Return whether new nodes are given by name: a string, or a collection, array or column of strings."""
+    if isinstance(new, (list, tuple, set, frozenset)):
+        return len(new) > 0 and all(isinstance(name, str) for name in new)
+    is_column = hasattr(new, "dtype") and getattr(new, "ndim", 0) == 1 and not sparse.issparse(new)
+    return isinstance(new, str) or (is_column and new.size > 0 and are_strings(np.asarray(new)))
 
 
 def _positions(known: NodeNames, network: Network, new: Any) -> np.ndarray:
@@ -165,7 +177,8 @@ def _through(
     """Return, for each candidate, the name of the node with the best score that links to it; None if there is none."""
     names = np.full(len(candidate), None, dtype=object)
     known = index.known_links()
-    if known is None or len(candidate) == 0:
+    assert known is not None  # an index under a metric with a neighbour_weight has them
+    if len(candidate) == 0:
         return names
     best = np.full(len(candidate), -1)
     others = index.rows()

@@ -123,9 +123,9 @@ class _Session:
         del networks  # from here on only the sample of hidden nodes is needed
         if restored is None:
             self.model = new_model(self.config)
-            record_nodes(self.model, sizes, hidden)
             prepared = self.model.prepare(training)
             rest = self.model.fit_until(prepared, [self.model.n_iters], self._between_chunks, self.runner)
+            record_nodes(self.model, sizes, hidden)
             self._begin(start)
             for _ in rest:
                 pass

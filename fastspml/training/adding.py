@@ -11,6 +11,7 @@ from fastspml.checks import check_positive, quoted
 from fastspml.kernels.arguments import N_SUMMED
 from fastspml.metric import FullMetric
 from fastspml.network import Network
+from fastspml.ranking.model_records import forget_calibrations
 from fastspml.training.continuing import extend_model, grown_networks
 from fastspml.training.loop import train
 from fastspml.training.packed import pack
@@ -62,6 +63,8 @@ def add_task(
         model.task_reg = [*task_regs, task_reg]
     model.state_ = _with_new_task(before, state, is_frozen)
     model.set_learned()
+    if not is_frozen:
+        forget_calibrations(model)
 
 
 def _new_reg(model: MTSPML, task_reg: float | None) -> float:

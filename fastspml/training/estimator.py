@@ -27,7 +27,8 @@ from fastspml.network import Network, Networks, as_networks
 from fastspml.notebook import html_table
 from fastspml.parameters import Parameters
 from fastspml.ranking.link_table import LinkTable
-from fastspml.ranking.model_records import ModelRecords, calibrations_of
+from fastspml.ranking.model_metrics import check_network
+from fastspml.ranking.model_records import ModelRecords, calibrations_of, forget_calibrations, forget_nodes
 from fastspml.ranking.prediction import predict_links
 from fastspml.ranking.scores import link_scores
 from fastspml.tokens import Tokenizer
@@ -203,6 +204,7 @@ class Estimator(Parameters, ModelRecords, ABC):
         self.network_weighting_ = networks[0].weighting
         self.tokenizer_: Tokenizer | None = common_tokenizer(networks)
         self.state_ = self._new_state(prepared)
+        forget_nodes(self)
         return self.run(prepared, iterations, progress, runner)
 
     def run(
@@ -214,6 +216,13 @@ class Estimator(Parameters, ModelRecords, ABC):
     ) -> Iterator[Self]:
         """Run the iterations that `state_` has not done yet; yield self, with learned attributes, at each stop."""
         problem = self.problem(prepared)
+        if self.state_.iteration < stops[-1]:
+            forget_calibrations(self)
+        return self._run(problem, stops, progress, runner)
+
+    def _run(
+        self, problem: Problem, stops: Sequence[int], progress: ProgressCall | str | None, runner: Runner | None
+    ) -> Iterator[Self]:
         try:
             with shown(progress, type(self).__name__) as call, logged_compilation():
                 for _ in train(problem, self.state_, stops, call, self.n_usable_threads, runner):
@@ -416,6 +425,7 @@ class Estimator(Parameters, ModelRecords, ABC):
         15
         """
         self.check_fitted()
+        check_network(network, "predict_links")
         task = options.get("task")
         calibration = calibrations_of(self).get(network.name if task is None else self.task_name(task))
         return predict_links(self, network, new, k, calibration=calibration, **options)
@@ -444,7 +454,12 @@ class Estimator(Parameters, ModelRecords, ABC):
 
     def task_name(self, task: int | str) -> str:
         """Return the name of a task that is given by its position or its name."""
-        return self.task_names_[task] if is_whole(task) else str(task)  # type: ignore[index]
+        if not is_whole(task):
+            return str(task)
+        n_tasks = len(self.task_names_)
+        if not -n_tasks <= int(task) < n_tasks:
+            raise ValueError(f"a task is named or numbered from 0 to {n_tasks - 1}; got {quoted(task)}.")
+        return self.task_names_[int(task)]
 
     # ---- checks ----
 
