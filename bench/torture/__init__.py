@@ -1,4 +1,4 @@
-"""Attack fastspml with hostile files, misuse, threads and signals, and count what it answers.
+"""Attack fastspml with hostile files and requests, misuse, threads, signals and lost clusters, and count the answers.
 
 An attempt is a pure function of (seed, target, number). It ends in one of three ways:
 

@@ -16,7 +16,7 @@ IDENTICAL, SENTENCE, DEFECT = "identical", "sentence", "defect"
 # Errors that users may meet; subclasses of other libraries, such as UnicodeDecodeError, are not meant for them.
 ALLOWED = (
     ValueError, TypeError, OSError, FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError,
-    NotADirectoryError, ImportError, BlockingIOError, FloatingPointError,
+    NotADirectoryError, ImportError, BlockingIOError, ConnectionError, FloatingPointError,
 )  # fmt: skip
 LONGEST_MESSAGE = 2000
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bench.torture import concurrency, disturbed, imported, misuse, stored, workers
+from bench.torture import clusters, concurrency, disturbed, imported, misuse, serving, stored
 from bench.torture.engine import Target
 
-FAMILIES = (stored, imported, misuse, concurrency, disturbed, workers)
+FAMILIES = (stored, imported, misuse, concurrency, disturbed, clusters, serving)
 
 
 def all_targets() -> list[Target]:
