@@ -178,9 +178,9 @@ def test_an_index_says_which_links_it_knows_by_position(network, removed):
     index.remove(np.array(removed, dtype=int))
     left = np.setdiff1d(np.arange(30), removed)
     np.testing.assert_array_equal(index.known_links().links.toarray(), network.adjacency.toarray()[np.ix_(left, left)])
-    index.add(network.features[:2], nodes=["x", "y"])
-    links = np.zeros((len(left) + 2, len(left) + 2), dtype=bool)
-    links[:-2, :-2] = network.adjacency.toarray()[np.ix_(left, left)]
+    index.add(network.features[:13], nodes=[f"new {i}" for i in range(13)])  # more nodes than features
+    links = np.zeros((len(left) + 13, len(left) + 13), dtype=bool)
+    links[:-13, :-13] = network.adjacency.toarray()[np.ix_(left, left)]
     np.testing.assert_array_equal(index.known_links().links.toarray(), links)
 
 

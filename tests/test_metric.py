@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import doctest
 
 import numpy as np
@@ -213,6 +214,19 @@ def test_only_metrics_are_added_to_a_metric(other):
 
 
 RANKING = {"length_weight": -0.5, "neighbour_weight": 2.0, "degree_weight": -0.25, "unlinked_bonus": 0.75}
+
+
+def test_metrics_are_the_same_if_their_numbers_are(form):
+    others = [metric for metrics in (PSD, INDEFINITE) for metric in metrics.values() if metric is not PSD[form]]
+    assert PSD[form].is_same_as(copy.deepcopy(PSD[form]))
+    assert not any(PSD[form].is_same_as(other) for other in others)
+
+
+@pytest.mark.parametrize(("n_features", "rest"), [(D, 2.0), (D + 1, 1.0)])
+def test_full_metrics_of_other_features_outside_their_rows_are_not_the_same(n_features, rest):
+    assert not PSD["full with a rest"].is_same_as(
+        FullMetric(ROOT[:3, :3] @ ROOT[:3, :3].T, np.array([0, 2, 5]), n_features, rest)
+    )
 
 
 def test_a_metric_as_trained_ranks_without_weights():

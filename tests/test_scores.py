@@ -147,6 +147,12 @@ def test_work_is_divided_into_parts_for_threads(size, n_threads, n_parts):
         assert parts[0][2] == threading.get_ident()  # a thread for it would be started in vain
 
 
+@pytest.mark.parametrize("n_threads", [0, -1, 1.5])
+def test_a_number_of_threads_is_a_positive_integer(n_threads):
+    with pytest.raises(ValueError, match="n_threads must be a positive integer"):
+        on_threads(lambda part: None, 10, n_threads)
+
+
 @pytest.mark.parametrize(
     ("n_positions", "n_nodes", "sizes"), [(70, 2**17, [32, 32, 6]), (3, 2**23, [1, 1, 1]), (3, 0, [3]), (0, 5, [])]
 )

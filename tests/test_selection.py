@@ -585,6 +585,10 @@ def test_an_unknown_scoring_costs_a_sentence(tasks, scoring):
         fs.select(fs.SPML.paper(), tasks, GRID, scoring=scoring)
 
 
+def test_a_scoring_of_the_first_candidate_alone(tasks):
+    assert as_scoring("hits@1").k == 1
+
+
 # ---- baselines beside the trials ----
 
 
