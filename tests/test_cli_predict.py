@@ -99,7 +99,7 @@ def test_the_column_of_ranked_tasks_is_explained(capsys):
     code, out, _ = run(capsys, "predict", "run", "new.txt", "--task", "all", "-k", 1)
     assert code == 0
     assert list(rows_of(out)[0])[-1] == "task_fit"
-    counts = np.zeros((1, 50))
+    counts = np.zeros((1, 50), dtype=int)
     counts[0, [3, 17]] = 2, 1
     model = fs.load_model("run/model.h5")
     fits = {net.name: rank_tasks(model.metric(net.name), [net], counts)[0, 0] for net in fs.read_networks("nets.h5")}
@@ -196,7 +196,7 @@ def test_there_are_at_most_as_many_links_as_nodes(capsys):
 def test_rows_are_those_of_predict_links(capsys):
     """Names, scores and reasons are the same as in Python, as CSV and as JSON lines."""
     network, model = fs.read_networks("one.h5")[0], fs.load_model("single/model.h5")
-    counts = np.zeros((1, 50))
+    counts = np.zeros((1, 50), dtype=int)
     counts[0, [3, 17]] = 2, 1
     expected = fs.predict_links(model.metric(0), network, counts, k=4, reasons=2)
     assert any(expected.reasons)
@@ -232,7 +232,7 @@ def test_a_new_name_that_is_a_position_leaves_the_links_of_that_node_alone(capsy
     fs.write_networks(tmp_path / "nets.h5", network)
     fs.save_model(tmp_path / "metric.h5", metric)
     (tmp_path / "new.txt").write_text("7 word3 word17\n")
-    counts = np.zeros((1, 50))
+    counts = np.zeros((1, 50), dtype=int)
     counts[0, [3, 17]] = 1
     expected = fs.predict_links(metric, network, counts, k=60)
     arguments = ["predict", tmp_path / "metric.h5", tmp_path / "new.txt", "--networks", tmp_path / "nets.h5", "-k", 60]
@@ -374,7 +374,7 @@ def test_explain_takes_an_unseen_node(capsys):
     code, out, _ = run(capsys, "explain", "run", "anna", "blue2", "--new", "new.txt", "--json")
     assert code == 0
     found = json.loads(out)
-    counts = np.zeros((1, 50))
+    counts = np.zeros((1, 50), dtype=int)
     counts[0, [3, 17]] = 2, 1
     network, metric = fs.read_networks("nets.h5")[1], fs.load_model("run/model.h5").metric("blue")
     assert found["task"] == "blue"

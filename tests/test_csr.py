@@ -13,6 +13,7 @@ import fastspml as fs
 from fastspml.sparse.csr import (
     as_kernel_csr,
     block_bounds,
+    counts_as_floats,
     csr_from_parts,
     freeze,
     freeze_csr,
@@ -265,6 +266,19 @@ def test_entries_of_a_canonical_row_are_sorted_and_distinct(indices):
         values[[0, 2]].tolist(),
         [0, 0, 2],
     )
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ([], np.float32), ([0, -3, 2**24], np.float32), ([2**24 + 1], np.float64), ([-(2**24) - 1], np.float64),
+        ([1, 0.5], np.float64), ([np.inf], np.float64),
+    ],
+)  # fmt: skip
+def test_counts_become_float32_where_that_is_exact(values, dtype):
+    got = counts_as_floats(values)
+    assert got.dtype == dtype
+    assert got.tolist() == values
 
 
 def test_canonical_matrices_are_not_copied():

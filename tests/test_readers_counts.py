@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+import fastspml as fs
 from fastspml.io.readers.counts import read_counts
 from tests.text_files import table, write
 
@@ -35,6 +36,16 @@ def test_counts_may_be_zero_or_a_fraction(tmp_path):
     path = write(tmp_path / "new.jsonl", '{"id": "a", "words": {"chess": 0, "go": 0.5}}\n')
     names, counts, n_unknown = read_counts(path, VOCABULARY)
     assert (names, counts.toarray().tolist(), n_unknown) == (["a"], [[0, 0.5]], 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "dtype"), [({"chess": 2, "go": 1}, np.float32), ({"chess": 2, "go": 0.3}, np.float64)]
+)
+def test_counts_have_the_type_that_a_network_gives_them(tmp_path, words, dtype):
+    counts = read_counts(write(tmp_path / "new", json.dumps({"id": "a", "words": words}) + "\n"), VOCABULARY)[1]
+    expected = fs.Network([[words["chess"], words["go"]]]).features
+    assert counts.dtype == expected.dtype == dtype
+    assert counts.toarray().tolist() == expected.toarray().tolist()
 
 
 @pytest.mark.parametrize(("name", "delimiter"), [("new.csv", ","), ("new.tsv.gz", "\t")])

@@ -18,7 +18,7 @@ from fastspml.ranking.link_table import Link
 from fastspml.ranking.model_metrics import check_network, metric_of
 from fastspml.ranking.model_records import calibrations_of
 from fastspml.ranking.prediction import predict_links
-from fastspml.sparse.csr import csr_from_parts, freeze_csr, index_dtype
+from fastspml.sparse.csr import counts_as_floats, csr_from_parts, freeze_csr, index_dtype
 from fastspml.tokens import Tokenizer
 
 SOURCES = ("text", "counts", "node")  # a request has exactly one of them
@@ -215,7 +215,7 @@ class LinkService:
     def _node_of(self, values: dict[int, float]) -> Network:
         """Return a network of one node, made of canonical parts, which nothing has to check again."""
         columns: np.ndarray = np.array(sorted(values), dtype=index_dtype(self.metric.n_features))
-        data = np.array([values[column] for column in columns.tolist()], dtype=np.float64)
+        data = counts_as_floats([values[column] for column in columns.tolist()])
         row = csr_from_parts(data, columns, np.array([0, len(columns)]), (1, self.metric.n_features))
         return self._no_node.replace(features=freeze_csr(row))
 

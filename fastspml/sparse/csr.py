@@ -136,6 +136,13 @@ def canonical_features(features: Any, what: str = "features") -> sparse.csr_arra
     return _canonical_values(_csr_copy(features, what), what)
 
 
+def counts_as_floats(values: Any) -> np.ndarray:
+    """Return numbers as float32 if all are integers that it holds exactly, as a `Network` does, or else as float64."""
+    numbers = np.asarray(values, dtype=np.float64)
+    is_exact = (np.abs(numbers) <= LARGEST_EXACT_FLOAT32).all() and (numbers == np.rint(numbers)).all()
+    return numbers.astype(np.float32) if is_exact else numbers
+
+
 def _canonical_values(matrix: sparse.csr_array, what: str) -> sparse.csr_array:
     if matrix.dtype.kind in "biu":
         is_exact = matrix.nnz == 0 or max(int(matrix.data.max()), -int(matrix.data.min())) <= LARGEST_EXACT_FLOAT32

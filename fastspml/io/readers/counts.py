@@ -14,6 +14,7 @@ from scipy import sparse
 from fastspml.io.readers.edges import DELIMITERS, table_suffix, word_count
 from fastspml.io.readers.lines import Problems, check_name, numbered_lines, parse_json, shown
 from fastspml.io.readers.text import document_rows
+from fastspml.sparse.csr import counts_as_floats
 from fastspml.tokens import Tokenizer
 
 EXPECTED = 'expected JSON like {"id": "anna", "words": {"chess": 2}} or {"id": "anna", "text": "plays chess"}'
@@ -68,7 +69,7 @@ def read_counts(
                 n_unknown += 1
         names.append(name)
     problems.check()
-    counts = sparse.csr_array((values, (rows, columns)), shape=(len(names), len(vocabulary)), dtype=np.float64)
+    counts = sparse.csr_array((counts_as_floats(values), (rows, columns)), shape=(len(names), len(vocabulary)))
     return names, counts, n_unknown
 
 
