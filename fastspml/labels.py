@@ -31,7 +31,7 @@ def check_labels(labels: Any, size: int, what: str, noun: str) -> np.ndarray:
     unique, counts = np.unique(labels, return_counts=True)
     if len(unique) != size:
         raise ValueError(f"{what} must be distinct; {unique[counts.argmax()].item()!r} occurs {counts.max()} times.")
-    return unshared(labels)
+    return unshared(labels) if labels.flags.owndata else labels.copy()  # a view can be read-only
 
 
 def unshared(labels: np.ndarray) -> np.ndarray:

@@ -79,6 +79,7 @@ def test_a_fit_that_continues_forgets_its_calibrations(networks):
         "fit": lambda model: model.fit(networks),
         "partial_fit": lambda model: model.partial_fit(networks, 1),
         "resume": lambda model: model.set_params(n_iters=21).resume(networks),
+        "another ranking": lambda model: model.set_params(length_weight=0.5).resume(networks),
     }
     for name, run in continuations.items():
         model = fs.MTSPML(n_iters=20).fit(networks).calibrate(networks, n_folds=2)

@@ -121,39 +121,40 @@ def test_an_isotonic_calibration_keeps_the_first_and_the_last_score_of_each_leve
 
 
 def by_links(scores, labels, n_links=10):
-    """Return for each of distinct scores the mean score of its group, and the group's share of links and size."""
+    """Return, for distinct scores, the share of links in the group of each: groups have ten links, from the top."""
     order = np.argsort(-scores)
     group_of = np.empty(len(scores), dtype=int)
     n_above = 0
     for position in order:
         group_of[position] = n_above // n_links
         n_above += labels[position]
-    groups = [group_of == group for group in range(group_of.max() + 1)]
-    return np.array([[scores[group].mean(), labels[group].mean(), group.sum()] for group in groups]).T
+    return (np.bincount(group_of, labels) / np.bincount(group_of))[group_of]
 
 
-def test_a_threshold_is_the_mean_score_of_the_pairs_around_ten_links():
+def test_a_level_is_the_share_of_links_in_groups_of_ten():
     scores, labels, nodes = pairs(sigmoid, n_nodes=40)
-    means, shares, sizes = by_links(scores, labels)
-    model = IsotonicRegression(out_of_bounds="clip").fit(means, shares, sizes)
+    model = IsotonicRegression(out_of_bounds="clip").fit(scores, by_links(scores, labels))
     got = fs.Calibration.fit(scores, labels, nodes, kind="isotonic")
+    np.testing.assert_allclose(got.probability(scores), model.predict(scores), atol=1e-12)
     grid = np.linspace(-4, 4, 101)
     np.testing.assert_allclose(got.probability(grid), model.predict(grid), atol=1e-12)
+
+
+@pytest.mark.parametrize("distance", [2.0, 5.0])
+@pytest.mark.parametrize("n_links", [9, 28, 300])
+def test_probabilities_sum_to_the_number_of_links(distance, n_links):
+    """Also where links are rare, and most non-links far below them."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(100 * n_links) < n_links
+    scores = rng.normal(size=len(labels)) + distance * labels
+    got = fs.Calibration.fit(scores, labels, np.arange(len(labels)) % 50, kind="isotonic")
+    assert got.probability(scores).sum() == pytest.approx(n_links)
 
 
 def test_the_largest_scores_of_a_few_links_are_no_certain_links():
     scores = np.arange(1000.0)
     got = fs.Calibration.fit(scores, scores % 40 == 39, np.arange(1000), kind="isotonic")
     assert got.probability(999.0) == 10 / 361
-
-
-def test_a_threshold_is_between_the_scores_of_its_pairs():
-    """The mean of three scores of 0.1 is rounded, to a larger number."""
-    got = fs.Calibration.fit(np.full(3, 0.1), [0, 0, 1], np.arange(3), kind="isotonic", n_folds=3)
-    assert got.thresholds.tolist() == [0.1]
-    scores = np.repeat([0.1, np.nextafter(0.1, 1)], 12)
-    got = fs.Calibration.fit(scores, np.arange(24) > 1, np.arange(24), kind="isotonic")
-    assert got.thresholds.tolist() == [0.1, np.nextafter(0.1, 1)]
 
 
 def test_nodes_are_divided_into_at_least_two_folds():
@@ -193,7 +194,8 @@ def test_losses_are_those_of_held_out_nodes(kind):
     for fold in range(4):
         is_test = fold_of == fold
         if kind == "isotonic":
-            model = IsotonicRegression(out_of_bounds="clip").fit(*by_links(scores[~is_test], labels[~is_test]))
+            shares = by_links(scores[~is_test], labels[~is_test])
+            model = IsotonicRegression(out_of_bounds="clip").fit(scores[~is_test], shares)
             predicted[is_test] = model.predict(scores[is_test])
         else:
             model = LogisticRegression(C=1e3, tol=1e-10).fit(scores[~is_test, None], labels[~is_test])

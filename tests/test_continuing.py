@@ -172,6 +172,29 @@ def test_a_copy_that_continues_leaves_the_model_as_it_is(small):
     assert np.array_equal(model.partial_fit(small, 1).metric_.weights, expected.metric_.weights)
 
 
+def test_copies_that_continue_count_their_own_violations(small):
+    """Counts have room for more iterations, which copies must not share."""
+    model = fs.SPML.paper(n_iters=50).fit(small).partial_fit(small, 5)
+    one, other = copy.copy(model), copy.copy(model)
+    expected = one.partial_fit(small, 20).violations_.copy()
+    other.partial_fit(small.undirected(), 20)
+    assert one.violations_.tolist() == expected.tolist() != other.violations_.tolist()
+
+
+def test_a_fit_whose_progress_fails_is_resumed_whatever_was_fitted_before(small):
+    """The metrics of the earlier fit, of another rank, are not those of the state."""
+
+    def fail(progress):
+        raise OSError("no terminal")
+
+    model = fs.SPML.paper(metric="factored", rank=4, n_iters=10).fit(small).set_params(rank=5, n_iters=30)
+    with pytest.raises(OSError, match="no terminal"):
+        model.fit(small, progress=fail)
+    assert model.resume(small).metric_.is_same_as(
+        fs.SPML.paper(metric="factored", rank=5, n_iters=30).fit(small).metric_
+    )
+
+
 # ---- grown networks -------------------------------------------------------------------------------------------------
 
 

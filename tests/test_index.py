@@ -413,6 +413,35 @@ def test_a_name_that_was_added_is_not_among_the_names_before():
     assert ("c" in names, "c" in more, names.find("c"), more.find("c")) == (False, True, -1, 2)
 
 
+def test_names_are_added_to_copies_in_several_threads():
+    names = NodeNames(np.array(["n"]), True)
+    names.index_names()
+    added = {letter: np.array([f"{letter}{i}" for i in range(30_000)]) for letter in "abcd"}
+    with ThreadPoolExecutor(4) as pool:
+        found = dict(zip(added, pool.map(names.plus, added.values()), strict=True))
+    for letter, more in found.items():
+        assert [more.find(f"{other}7") for other in added] == [8 if other == letter else -1 for other in added]
+
+
+@pytest.mark.parametrize("nodes", [None, [], np.zeros(0, dtype=int)])
+def test_no_nodes_can_be_added_to_any_index(nodes):
+    network = fs.Network(np.eye(3), nodes=[10, 20, 30])
+    index = fs.LinkIndex(fs.Metric.identity(3), network)
+    index.add(network.subset([]) if nodes is None else np.zeros((0, 3)), nodes=nodes)
+    assert index.nodes.tolist() == [10, 20, 30]
+
+
+@pytest.mark.parametrize("name", ["20", "-5"])
+def test_names_that_are_numbers_are_found_as_strings(name):
+    """As in `Network.positions`: integers are positions."""
+    network = fs.Network(np.eye(3), nodes=[10, 20, -5])
+    names = NodeNames(network.nodes, True)
+    assert names.positions([name]).tolist() == network.positions([name]).tolist()
+    for unknown in ("7", "x", "1" * 5000):
+        with pytest.raises(ValueError, match=f"nodes holds '{unknown[:30]}.*, but no node has that name"):
+            names.positions([unknown])
+
+
 def test_copies_of_an_index_do_not_share_added_names():
     one = fs.LinkIndex(fs.Metric.identity(2), fs.Network([[1, 0], [2, 1]], nodes=["apt", "bash"]))
     other = copy.copy(one)

@@ -34,6 +34,15 @@ def test_other_labels_are_names(labels):
     assert frame_labels(np.array(labels)).tolist() == labels
 
 
+def test_labels_cannot_be_changed_through_the_array_that_they_are_a_view_of():
+    given = np.array(["a", "b"])
+    view = given.view()
+    view.flags.writeable = False
+    labels = check_labels(view, 2, "nodes", "node")
+    given[0] = "c"
+    assert labels.tolist() == ["a", "b"]
+
+
 def test_an_axis_that_is_missing_has_no_labels():
     assert frame_labels(None) is None
 

@@ -230,6 +230,11 @@ def test_what_is_empty_names_no_node(named, new):
         assert len(fs.predict_links(metrics(9)[0], named, new)) == 0
 
 
+def test_no_names_give_an_empty_table(named):
+    assert len(fs.predict_links(metrics(9)[0], named, named.nodes[:0])) == 0
+    assert fs.predict_links(metrics(9)[0], named, np.array("n6"), k=2).node.tolist() == ["n6"] * 2
+
+
 def test_nodes_of_a_network_without_names_are_new_in_a_graph(named):
     graph = fs.predict_links(metrics(9)[0], named, fs.Network(named.features[:1]), k=1).to_networkx()
     assert ("new", 0) in graph

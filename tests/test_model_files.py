@@ -213,6 +213,27 @@ def test_a_fit_resumes_from_its_last_checkpoint_to_the_same_bits(path, network, 
     assert_same_model(loaded.resume(network), make().fit(network))
 
 
+@pytest.mark.parametrize("form", ["diagonal", "full", "factored"])
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_every_form_resumes_from_a_checkpoint_to_the_same_bits(path, networks, learner, form):
+    """The model of a checkpoint has no metrics."""
+    make = lambda: LEARNERS[learner](metric=form, rank=5, n_iters=60, seed=5)  # noqa: E731
+    save_checkpoint(path, make().fit(networks, progress=lambda progress: progress.iteration >= 20))
+    assert_same_model(load_checkpoint(path).resume(networks), make().fit(networks))
+
+
+def test_the_metrics_of_models_share_one_weighting(path, networks):
+    counts = [network.replace(features=abs(network.features)) for network in networks]
+    model = fs.MTSPML.paper(n_iters=5, weighting="tfidf").fit(counts)
+    fs.save_model(path, model)
+    weights = {id(metric.weighting.idf_) for metric in all_metrics(fs.load_model(path))}
+    assert len(weights) == 1
+    with h5py.File(path) as file:
+        found = []
+        file.visititems(lambda name, item: found.append(name) if name.endswith("/idf") else None)
+    assert len(found) == 1  # further links to it are not visited
+
+
 def saved_checkpoint(path, network, n_iters=1):
     save_checkpoint(path, fs.SPML.paper(n_iters=n_iters).fit(network))
 

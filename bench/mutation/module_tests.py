@@ -120,7 +120,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_shards.py",
     ),
     "training/continuing.py": ("test_continuing.py", "test_dense_blocks.py", "test_shards.py"),
-    "training/adding.py": ("test_continuing.py", "test_bits.py"),
+    "training/adding.py": ("test_continuing.py", "test_bits.py", "test_calibrating.py"),
     "training/objective.py": ("test_training.py", "test_objective.py", "test_learners.py"),
     "cli/predict.py": ("test_cli_interface.py", "test_cli_predict.py"),
     "cli/new_nodes.py": ("test_cli_interface.py", "test_cli_predict.py"),

@@ -14,39 +14,37 @@ from pathlib import Path
 from typing import Any
 
 import fastspml as fs
-from bench.runs import RESUMABLE, bits, command, start
+from bench.runs import RESUMABLE, bits, command, finish, start
 from bench.torture.engine import Attempt, Target
 from bench.torture.mutations import mutate_bytes, mutate_text
 from bench.torture.outcomes import DEFECT, IDENTICAL, SENTENCE, Outcome
 from fastspml.runs.folder import Lines
 
 NETWORKS = {"n_tasks": 2, "n_nodes": 300, "n_features": 5_000, "words_per_node": 20, "links_per_node": 4}
-KEYS = {
-    "n_iters": 3_000,
-    "batch_size": 20,
-    "checkpoint_iters": 100,
-    "shards": 4,
-    "metric": "diagonal",
-    "average": "true",
-}
+KEYS = {"n_iters": 3_000, "batch_size": 20, "checkpoint_iters": 100, "shards": 4}
+FORMS: list[dict[str, Any]] = [{"metric": "diagonal", "average": "true"}, {"metric": "factored", "rank": 4}]
 SUFFIXES = {".json", ".jsonl", ".toml", ".txt"}  # of files of a run that hold text
 
 
 class Scene:
-    """A run that is attacked: its command, its folder and the bits that it must have in the end."""
+    """A run that is attacked: its command, its folder and the bits that it must have in the end.
+
+    An attempt chooses its `form`, one of FORMS.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.networks = folder / "networks.h5"
         fs.write_networks(self.networks, fs.synthetic_networks(**NETWORKS))
-        self.folder = folder / "attempt"
-        whole = folder / "undisturbed"
-        done = subprocess.run(command(self.networks, whole, **KEYS), capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(done.stderr)
-        self.expected, self.n_lines = bits(whole), len(Lines(whole / "log.jsonl").read())
+        self.folder, self.form = folder / "attempt", 0
+        self.expected: list[str] = []
+        for number, form in enumerate(FORMS):
+            whole = folder / f"undisturbed-{number}"
+            finish(command(self.networks, whole, **KEYS, **form))
+            self.expected.append(bits(whole))
+            self.n_lines = len(Lines(whole / "log.jsonl").read())
 
     def command(self, rng: random.Random) -> list[str]:
-        return command(self.networks, self.folder, **KEYS, n_threads=rng.choice([1, 2]))
+        return command(self.networks, self.folder, **KEYS, **FORMS[self.form], n_threads=rng.choice([1, 2]))
 
     def wait_for(self, rng: random.Random, arguments: list[str]) -> subprocess.Popen[str]:
         """Start the run and return at a random moment of its training, or before."""
@@ -62,7 +60,7 @@ class Scene:
             return Outcome(DEFECT, problem)
         if done.returncode:
             return Outcome(SENTENCE, done.stderr.splitlines()[-1])
-        if bits(self.folder) != self.expected:
+        if bits(self.folder) != self.expected[self.form]:
             return Outcome(DEFECT, "silent: other bits than those of the undisturbed run")
         return Outcome(IDENTICAL)
 
@@ -147,6 +145,7 @@ def _prepare(disturb: Callable[[Scene, random.Random], str]) -> Callable[[Path],
 
         def attempt(rng: random.Random) -> Outcome:
             shutil.rmtree(scene.folder, ignore_errors=True)
+            scene.form = rng.randrange(len(FORMS))
             problem = disturb(scene, rng)
             return Outcome(DEFECT, problem) if problem else scene.outcome(rng)
 

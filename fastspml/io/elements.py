@@ -165,7 +165,7 @@ def write_weighting(file: Writer, parent: Any, name: str, weighting: Weighting) 
     if weighting.has_fractions_ is not None:
         file.array(group, "has_fractions", int(weighting.has_fractions_))
     if weighting.idf_ is not None:
-        file.array(group, "idf", weighting.idf_)
+        file.shared(group, "idf", weighting.idf_, Writer.array)  # copies of a weighting share it
 
 
 def read_weighting(file: Reader, parent: Any, name: str) -> Weighting:
@@ -180,7 +180,7 @@ def read_weighting(file: Reader, parent: Any, name: str) -> Weighting:
         weighting.dense_blocks_ = read_dense_blocks(file, group, "dense_blocks", weighting.n_features_)
     if file.find(group, "has_fractions") is not None:  # else 1 + ln x weights all values
         weighting.has_fractions_ = bool(file.number(group, "has_fractions"))
-    weighting.idf_ = read_if_there(file, group, "idf", read_floats)
+    weighting.idf_ = file.once(group, "idf", read_floats) if file.find(group, "idf") is not None else None
     is_weighted = weighting.kind == "tfidf" or weighting.drops_features
     n_weights = None if weighting.idf_ is None else len(weighting.idf_)
     if n_weights != (weighting.n_features_ if is_weighted else None):

@@ -287,17 +287,21 @@ def _fit_kind(kind: str, scores: np.ndarray, labels: np.ndarray, weights: np.nda
         center, scale = float(scores.mean()), float(scores.std()) or 1.0
         slope, intercept = logistic_fit((scores - center) / scale, labels.astype(np.float64), weights)
         return np.array([center, scale]), np.array([slope, intercept])
-    values, group_of, sizes = _grouped(scores, labels, weights)
+    first, last, group_of = _grouped(scores, labels, weights)
+    sizes = np.bincount(group_of, weights)
     fitted = isotonic_fit(np.bincount(group_of, labels * weights) / sizes, sizes)
-    is_end = np.ones(len(fitted), dtype=bool)  # the first and the last score of each level
-    is_end[1:-1] = (fitted[1:-1] != fitted[:-2]) | (fitted[1:-1] != fitted[2:])
-    return values[is_end], fitted[is_end]
+    starts = np.flatnonzero(np.diff(fitted, prepend=-1.0))  # of levels: one group, or several with the same share
+    ends = np.append(starts[1:], len(fitted)) - 1
+    thresholds = np.column_stack([first[starts], last[ends]]).ravel()
+    levels = np.repeat(fitted[starts], 2)
+    is_new = np.diff(thresholds, prepend=-np.inf) > 0  # a level may have a single score
+    return thresholds[is_new], levels[is_new]
 
 
 def _grouped(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Divide pairs into groups of neighbouring scores with enough links, the group of the smallest scores aside.
 
-    Returns the mean score of each group, ascending, the group of each pair, and the number of pairs of each group.
+    Returns the smallest and the largest score of each group, ascending, and the group of each pair.
     """
     values, place = np.unique(scores, return_inverse=True)
     n_links = np.bincount(place, labels * weights)
@@ -305,11 +309,8 @@ def _grouped(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> tup
     per_group = max(LINKS_PER_THRESHOLD, n_links.sum() / MOST_THRESHOLDS)
     is_first = np.diff(n_above // per_group, prepend=np.inf) < 0
     group_of = np.cumsum(is_first)[place] - 1
-    starts = np.flatnonzero(is_first)
-    sizes = np.bincount(group_of, weights)
-    means = np.bincount(group_of, scores * weights) / sizes
-    # The mean of equal or of very large scores is rounded.
-    return np.clip(means, values[starts], values[np.append(starts[1:], len(values)) - 1]), group_of, sizes
+    is_last = np.append(is_first[1:], True)
+    return values[is_first], values[is_last], group_of
 
 
 def _cross_fitted(

@@ -272,6 +272,8 @@ def _with_names(names: NodeNames, added: Any, n_added: int) -> NodeNames:
     labels = freeze(check_labels(added, n_added, "nodes", "node"))
     if not len(names):
         return NodeNames(labels, True)
+    if not n_added:
+        return names
     if (labels.dtype.kind in "iu") != names.are_numbers:
         raise TypeError("the names of all nodes must be strings, or all must be whole numbers.")
     if names.are_numbers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import threading
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +11,9 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import quoted
+
+LONGEST_NUMBER = 20  # characters of an integer of 64 bits
+_EXTENDING = threading.Lock()  # copies of an index share the positions that `NodeNames.plus` extends
 
 
 class NodeNames:
@@ -57,15 +61,17 @@ class NodeNames:
 
     def plus(self, added: np.ndarray) -> NodeNames:
         """Return these names and, after them, added ones; in time proportional to the number of added ones."""
-        positions, n_before, names = self._position_of, len(self), added.tolist()
-        if len(positions) > n_before:  # a copy of these names has been extended already
-            positions = {name: position for name, position in positions.items() if position < n_before}
+        n_before, names = len(self), added.tolist()
         more = NodeNames(added, True)
         more._parts, more._n_nodes = [*self._parts, added], n_before + len(added)
-        known = next((name for name in names if positions.get(name, n_before) < n_before), None)
-        if known is not None:
-            raise ValueError(f"{known!r} is in the index already; remove it first.")
-        positions.update(zip(names, range(n_before, n_before + len(names)), strict=True))
+        with _EXTENDING:
+            positions = self._position_of
+            if len(positions) > n_before:  # a copy of these names has been extended already
+                positions = {name: position for name, position in positions.items() if position < n_before}
+            known = next((name for name in names if positions.get(name, n_before) < n_before), None)
+            if known is not None:
+                raise ValueError(f"{known!r} is in the index already; remove it first.")
+            positions.update(zip(names, range(n_before, n_before + len(names)), strict=True))
         more.__dict__["_position_of"] = positions
         return more
 
@@ -105,10 +111,12 @@ class NodeNames:
             raise TypeError(f"{what} must be names, positions or a mask of nodes; got {quoted(name)}.")
         if not self.are_names:
             raise ValueError(f"{what} holds {name!r:.60}, but the nodes have no names; pass positions.")
+        if self.are_numbers and len(name) <= LONGEST_NUMBER and name.removeprefix("-").isdecimal():
+            name = int(name)
         if name not in self:
-            near = difflib.get_close_matches(name, map(str, self.names.tolist()), n=3)
+            near = difflib.get_close_matches(str(name), map(str, self.names.tolist()), n=3)
             hint = f"close matches are {', '.join(near)}" if near else "check its spelling"
-            raise ValueError(f"{what} holds {name!r:.60}, but no node has that name; {hint}.")
+            raise ValueError(f"{what} holds {str(name)!r:.60}, but no node has that name; {hint}.")
         return self.find(name)
 
     def mask(self, nodes: Any, what: str = "nodes") -> np.ndarray:

@@ -87,7 +87,8 @@ def predict_links(
         raise TypeError(f"calibration must be a Calibration or None, got {type(calibration).__name__}.")
     if index.n_nodes != network.n_nodes:
         raise ValueError(f"the index has {index.n_nodes} nodes, but {network.name!r} has {network.n_nodes}.")
-    if network.has_node_names and not np.array_equal(index.nodes, network.nodes):
+    has_nodes = index.nodes is network.nodes or np.array_equal(index.nodes, network.nodes)
+    if network.has_node_names and not has_nodes:
         raise ValueError(f"the index has other nodes than {network.name!r}, or has them in another order; index it.")
     if not index.metric.is_same_as(metric):
         raise ValueError("the index was made under another metric than that of the model; make a new one.")
@@ -136,8 +137,10 @@ def _are_names(new: Any) -> bool:
     """Return whether new nodes are given by name: a string, or a collection, array or column of strings."""
     if isinstance(new, (list, tuple, set, frozenset)):
         return len(new) > 0 and all(isinstance(name, str) for name in new)
+    if isinstance(new, str) or (isinstance(new, np.ndarray) and new.dtype.kind in "UT"):
+        return True
     is_column = hasattr(new, "dtype") and getattr(new, "ndim", 0) == 1 and not sparse.issparse(new)
-    return isinstance(new, str) or (is_column and new.size > 0 and are_strings(np.asarray(new)))
+    return is_column and new.size > 0 and are_strings(np.asarray(new))
 
 
 def _positions(known: NodeNames, network: Network, new: Any) -> np.ndarray:

@@ -97,7 +97,9 @@ def check_continues(model: Estimator, n_tasks: int) -> None:
     state, n_metrics = model.state_, model.algorithm(n_tasks).n_metrics
     before = (state.form, len(state.ahead), len(state.sums.moments) > 0, state.sums.factor_totals.shape)
     n_factored = model.n_features_ * model.ensemble if model.factor_width else 0
-    is_same_rank = state.form != "factored" or model.form != "factored" or model.metric_for(0).rank == model.rank
+    # The model of a checkpoint has no metrics, and one whose fit was cut off may have those of an earlier fit.
+    has_metrics = getattr(model, "n_iters_", None) == state.iteration
+    is_same_rank = not has_metrics or model.metric_for(0).rank in (0, model.rank)
     if not is_same_rank or before != (model.form, n_metrics, bool(model.average), (n_factored, model.factor_width)):
         raise ValueError(
             "metric, rank, ensemble, average and the number of tasks cannot change while training continues."
@@ -180,4 +182,5 @@ def grown_state(state: State, n_features: int, kept_features: np.ndarray | None)
     if round is not None:
         local = None if round.local is None else grown(round.local)
         round = replace(round, base=grown(round.base), local=local)
-    return replace(state, sums=grown(state.sums), kept_features=kept_features, round=round)
+    counts = state.counts.copy()  # a copy of the model may share them, too
+    return replace(state, sums=grown(state.sums), counts=counts, kept_features=kept_features, round=round)

@@ -205,6 +205,7 @@ class Estimator(Parameters, ModelRecords, ABC):
         self.tokenizer_: Tokenizer | None = common_tokenizer(networks)
         self.state_ = self._new_state(prepared)
         forget_nodes(self)
+        forget_calibrations(self)
         return self.run(prepared, iterations, progress, runner)
 
     def run(
@@ -215,23 +216,26 @@ class Estimator(Parameters, ModelRecords, ABC):
         runner: Runner | None = None,
     ) -> Iterator[Self]:
         """Run the iterations that `state_` has not done yet; yield self, with learned attributes, at each stop."""
-        problem = self.problem(prepared)
-        if self.state_.iteration < stops[-1]:
-            forget_calibrations(self)
-        return self._run(problem, stops, progress, runner)
+        calibrated = self._metrics_of_tasks() if calibrations_of(self) else []
 
-    def _run(
-        self, problem: Problem, stops: Sequence[int], progress: ProgressCall | str | None, runner: Runner | None
-    ) -> Iterator[Self]:
+        def learn() -> None:
+            self.set_learned()
+            if not all(map(Metric.is_same_as, calibrated, self._metrics_of_tasks())):
+                forget_calibrations(self)
+
+        problem = self.problem(prepared)
         try:
             with shown(progress, type(self).__name__) as call, logged_compilation():
                 for _ in train(problem, self.state_, stops, call, self.n_usable_threads, runner):
-                    self.set_learned()
+                    learn()
                     yield self
         except KeyboardInterrupt:
             if self.state_.iteration:
-                self.set_learned()
+                learn()
             raise
+
+    def _metrics_of_tasks(self) -> list[Metric]:
+        return [self.metric_for(q) for q in range(len(self.task_names_))]
 
     def resume(
         self, networks: Networks, progress: ProgressCall | str | None = None, runner: Runner | None = None
