@@ -123,9 +123,20 @@ class Network(Conversions):
         if vocabulary is not None:
             vocabulary = _with_dense_names(vocabulary, n_features, dense_blocks)
             vocabulary = check_labels(vocabulary, n_features, "vocabulary", "feature")
-        self._set(features, adjacency, name, nodes, vocabulary, named_nodes, None, dense_blocks, None)
+        self._set(
+            features=features,
+            adjacency=adjacency,
+            name=name,
+            nodes=nodes,
+            vocabulary=vocabulary,
+            named_nodes=named_nodes,
+            weighting=None,
+            dense_blocks=dense_blocks,
+            tokenizer=None,
+        )
 
-    def _set(self, features, adjacency, name, nodes, vocabulary, named_nodes, weighting, dense_blocks, tokenizer):
+    def _set(self, *, features, adjacency, name, nodes, vocabulary, named_nodes, weighting, dense_blocks, tokenizer):
+        """Set all parts, as `replace` names them, and freeze the network."""
         if not isinstance(name, str):
             raise TypeError(f"name must be a string, got {quoted(name)}.")
         self.features: sparse.csr_array = features

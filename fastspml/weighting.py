@@ -27,8 +27,8 @@ class Weighting:
     ----------
     kind : {"tfidf", "none", "binary", "l1", "l2"}
         - "tfidf": local(x) * ln((1 + n) / (1 + df)), then rows scaled to Euclidean length 1. n is the number of nodes
-          fitted on, df the number of them that have the feature, and local(x) is 1 + ln x for x >= 1 and x below 1:
-          positive and increasing for all positive values. Negative values are refused.
+          fitted on, and df the number of them that have the feature. local(x) is 1 + ln x if x is at least 1, and x
+          itself if it is less, so that it is positive and increasing. Negative values are refused.
         - "binary": 1 for every nonzero.
         - "l1", "l2": rows scaled to length 1 in that norm.
         - "none": values unchanged.
@@ -158,7 +158,7 @@ class Weighting:
         if dense_blocks and last != self.dense_blocks_:
             self._refuse_blocks(dense_blocks, "rows")
         self._check_sign(rows, self._n_sparse, "rows")
-        return self._weight(rows)
+        return self._weighted(rows)
 
     def fit_transform(self, networks: Any) -> Any:
         """Fit on the networks and return them weighted; a list gives a list, a Network a Network."""
@@ -177,7 +177,7 @@ class Weighting:
             self._check_sign(network.features, network.n_sparse_features, repr(network.name))
             key = id(network.features)
             if key not in weighted:
-                weighted[key] = self._weight(network.features)
+                weighted[key] = self._weighted(network.features)
             result.append(network.replace(features=weighted[key], weighting=fitted))
         return result
 
@@ -202,15 +202,16 @@ class Weighting:
         assert self.n_features_ is not None
         return self.n_features_ - sum(self.dense_blocks_)
 
-    def _weight(self, rows: sparse.csr_array) -> sparse.csr_array:
+    def _weighted(self, rows: sparse.csr_array) -> sparse.csr_array:
+        """Return rows weighted; those of a mapped file piece by piece, into another file."""
         if self.kind == "none" and self.idf_ is None:
             return rows
         if is_mapped(rows):
-            blocks = (self._weighted(rows_between(rows, *piece)) for piece in row_ranges(rows.indptr))
-            return spill_rows(rows, blocks, rows.shape[0], rows.nnz)
-        return self._weighted(rows)
+            pieces = (self._weighted_in_memory(rows_between(rows, *piece)) for piece in row_ranges(rows.indptr))
+            return spill_rows(rows, pieces, rows.shape[0], rows.nnz)
+        return self._weighted_in_memory(rows)
 
-    def _weighted(self, rows: sparse.csr_array) -> sparse.csr_array:
+    def _weighted_in_memory(self, rows: sparse.csr_array) -> sparse.csr_array:
         values = self._local_weights(rows)
         if self.idf_ is not None:
             values = values * self.idf_[rows.indices].astype(values.dtype)

@@ -12,7 +12,7 @@ import pytest
 
 import fastspml as fs
 from fastspml.cli import main
-from fastspml.ranking.index import rank_tasks
+from fastspml.ranking.task_ranking import rank_tasks
 
 VOCABULARY = [f"word{f}" for f in range(50)]
 

@@ -941,7 +941,7 @@ def test_the_networks_of_a_file_of_another_program_have_a_checksum_of_their_arra
     assert messages.file_checksum(path) is None
     others = [network.with_links(network.adjacency.T, network.name) for network in networks]
     for given in (networks, networks, others):
-        sums.append(messages.networks_checksum(path, lay_out(given, None, False, "diagonal")))
+        sums.append(messages.networks_checksum(path, lay_out(given, None, True, "diagonal")))
     assert sums[0] == sums[1] != sums[2]
     assert len(sums[0]) == 8
 

@@ -20,7 +20,7 @@ from tests.conftest import dense, make_network
 
 def sample(networks, pooled=True, group=0, seed=1, t=1, size=1000):
     drawn = np.empty((size, 4), dtype=np.int64)
-    stacked = stack(networks, pooled)
+    stacked = stack(networks, not pooled)
     draws.sample_triplets(stacked, np.uint64(group), np.uint64(seed), np.uint64(t), drawn)
     return drawn, stacked
 
@@ -150,7 +150,7 @@ def test_the_filter_has_the_bits_of_all_links():
     adjacencies = [rng.random((n, n)) < density for n, density in ((12, 0.3), (40, 0.05), (5, 0.9))]
     for adjacency in adjacencies:
         np.fill_diagonal(adjacency, False)
-    stacked = stack([fs.Network(np.ones((len(links), 1)), links) for links in adjacencies], pooled=False)
+    stacked = stack([fs.Network(np.ones((len(links), 1)), links) for links in adjacencies], has_tasks=True)
     link_filter = stacked.links.filter
     n_bits = 64 * len(link_filter)
     assert n_bits >= 16 * sum(links.sum() for links in adjacencies)
@@ -169,7 +169,7 @@ def test_the_filter_does_not_change_the_draws():
     links[:3] = rng.random((3, 200)) < 0.7
     links |= links.T
     links[np.diag_indices(200)] = False
-    stacked = stack([fs.Network(np.ones((200, 1)), links)], pooled=True)
+    stacked = stack([fs.Network(np.ones((200, 1)), links)], has_tasks=False)
     drawn = [np.empty((5000, 4), dtype=np.int64) for _ in range(2)]
     always = np.full(3, 2**64 - 1, dtype=np.uint64)  # every pair may be linked
     for link_filter, triplets in zip((stacked.links.filter, always), drawn, strict=True):

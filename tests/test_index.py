@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import fastspml as fs
-from fastspml.ranking import index as index_module
-from fastspml.ranking.index import rank_tasks
+from fastspml.ranking import task_ranking
 from fastspml.ranking.indexed_rows import NodesUnderMetric
 from fastspml.ranking.node_lists import NodeNames
 from fastspml.ranking.scores import NodeScores
 from fastspml.ranking.segments import Segments
+from fastspml.ranking.task_ranking import rank_tasks
 from fastspml.sparse.mapped import is_mapped
 from tests import naive
 from tests.conftest import dense, make_network, matrix_of
@@ -191,7 +191,7 @@ def test_a_newcomers_tasks_are_ranked():
 @pytest.mark.parametrize("n_at_once", [1, 2**22])
 @pytest.mark.parametrize("n_linked", [3, 8])
 def test_the_fit_of_a_task_is_the_mean_cosine_to_the_nearest_linked_nodes(monkeypatch, score, n_at_once, n_linked):
-    monkeypatch.setattr(index_module, "BLOCK_COSINES", n_at_once)
+    monkeypatch.setattr(task_ranking, "BLOCK_COSINES", n_at_once)
     rng = np.random.default_rng(0)
     rows, new, weights = rng.random((9, 3)), rng.random((4, 3)), np.array([0.5, 2.0, 1.0])
     links = np.zeros((9, 9))

@@ -102,7 +102,7 @@ def test_several_mapped_tasks_train_to_the_same_bits(both, weighting, n_threads)
 
 def test_mapped_tasks_over_the_same_nodes_share_their_rows(both):
     first = both[1][0]
-    laid_out = layout.stack([first, first.with_links(both[0][1].adjacency, "other")], pooled=False)
+    laid_out = layout.stack([first, first.with_links(both[0][1].adjacency, "other")], has_tasks=True)
     assert np.shares_memory(laid_out.rows.values, first.features.data)
 
 

@@ -13,8 +13,9 @@ from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 import fastspml as fs
 from fastspml import baselines
 from fastspml.ranking import calibration, hubness, index, link_table, measures, prediction
+from fastspml.ranking.blank_rows import known_features
 from fastspml.ranking.known_links import KnownLinks
-from fastspml.ranking.measures import HiddenLinks, hidden_quality, known_features
+from fastspml.ranking.measures import HiddenLinks, hidden_quality
 from fastspml.ranking.model_metrics import learned_metrics, metric_of
 from fastspml.ranking.scores import MEASURES, NodeScores
 from tests import naive

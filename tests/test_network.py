@@ -228,12 +228,12 @@ def test_share_vocabulary():
 
 
 def test_stacked_rows_are_records_and_shared_features_are_stored_once(network):
-    copied = stack([network], pooled=True)
+    copied = stack([network], has_tasks=False)
     assert copied.rows.nonzeros.itemsize == 8
     np.testing.assert_array_equal(copied.rows.features, network.features.indices)
     np.testing.assert_array_equal(copied.rows.values, network.features.data)
     other = network.with_links(network.adjacency.T, "other")
-    both = stack([network, other], pooled=False)
+    both = stack([network, other], has_tasks=True)
     assert len(both.rows.indptr) == network.n_nodes + 1
     assert both.tasks.row_starts.tolist() == [0, 0]
     assert both.tasks.node_starts.tolist() == [0, network.n_nodes, 2 * network.n_nodes]
@@ -241,9 +241,9 @@ def test_stacked_rows_are_records_and_shared_features_are_stored_once(network):
 
 def test_large_networks_and_numbers_of_other_sizes_are_not_copied(network, monkeypatch):
     double = make_network(dtype=np.float64)
-    uncopied = [stack([double], pooled=True)]
+    uncopied = [stack([double], has_tasks=False)]
     monkeypatch.setattr(sys.modules["fastspml.training.layout"], "MOST_COPIED_BYTES", 100)
-    uncopied.append(stack([network], pooled=True))
+    uncopied.append(stack([network], has_tasks=False))
     for stacked, given in zip(uncopied, (double, network), strict=True):
         assert np.shares_memory(stacked.rows.features, given.features.indices)
         assert np.shares_memory(stacked.rows.values, given.features.data)

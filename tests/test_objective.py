@@ -33,7 +33,7 @@ def test_objective_of_any_shape(n_nodes, n_features, seed):
 
 def test_objective_of_drawn_triplets(networks):
     drawn = np.empty((300, 4), dtype=np.int64)
-    stacked = stack(networks[:2], pooled=True, with_rows=False)
+    stacked = stack(networks[:2], has_tasks=False, with_rows=False)
     draws.sample_triplets(stacked, np.uint64(0), np.uint64(3), np.uint64(0), drawn)
     features = [dense(network)[0] for network in networks[:2]]
     for metric in metrics(9):

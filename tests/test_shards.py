@@ -26,7 +26,7 @@ BATCH = 4
 
 def drawn(networks, pooled, n_iters, seed=3):
     """Return triplets as the twin takes them; how they are drawn has a twin of its own."""
-    stacked = stack(networks, pooled=pooled)
+    stacked = stack(networks, has_tasks=not pooled)
     n_pools = 1 if pooled else len(networks)
     triplets = np.empty((n_iters, n_pools, BATCH, 4), dtype=np.int64)
     for t in range(n_iters):

@@ -18,7 +18,7 @@ from fastspml.kernels.rows import SplitRows
 from fastspml.sparse import mapped
 from fastspml.training import chunks, estimator, layout, loop, packed, shards
 from fastspml.training import state as states
-from fastspml.training.problem import check_finite, kernel_settings, project
+from fastspml.training.problem import check_finite, kernel_settings, project_each
 from tests.conftest import make_network
 
 # ---- parameters ------------------------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ def test_the_memory_of_a_full_metric_grows_with_threads(monkeypatch, caplog, sha
 
 
 @pytest.mark.parametrize(
-    ("model", "n_metrics", "n_groups", "projects_sums"),
+    ("model", "n_metrics", "n_groups", "projects_combined"),
     [
         (fs.SPML(), 1, 1, False),
         (fs.MTSPML(), 4, 3, True),
@@ -296,10 +296,10 @@ def test_the_memory_of_a_full_metric_grows_with_threads(monkeypatch, caplog, sha
     ],
     ids=["SPML", "combined", "each"],
 )
-def test_an_algorithm_has_a_metric_and_a_group_per_task(model, n_metrics, n_groups, projects_sums):
+def test_an_algorithm_has_a_metric_and_a_group_per_task(model, n_metrics, n_groups, projects_combined):
     algorithm = model.algorithm(3)
     assert (algorithm.n_metrics, algorithm.n_groups) == (n_metrics, n_groups)
-    assert algorithm.projects_sums is projects_sums
+    assert algorithm.projects_combined is projects_combined
 
 
 def test_weights_of_tasks_are_one_per_task():
@@ -373,7 +373,7 @@ def test_projected_totals_are_those_of_projected_metrics(networks, form, average
     state, problem = model.state_, model.problem(model.prepare(networks[:2]))
     model = model.with_params(average=False).fit(networks[:2])  # the last metrics instead of the mean ones
     before = (state.totals.copy(), state.moments.copy())
-    got = project(replace(problem, projection_interval=5), state)
+    got = project_each(replace(problem, projection_interval=5), state)
     harmonic = sum(1 / t for t in range(1, 10))
     for column, (reg, prior) in enumerate([(0.04, 1.0), (0.05, 0.0)]):
         metric = model.regularised_metrics()[column]
@@ -392,7 +392,7 @@ def test_projected_totals_are_those_of_projected_metrics(networks, form, average
 
 def test_the_projected_totals_of_a_pooled_metric(networks):
     model = fs.SPML.paper(reg=0.05, prior="identity", projection="never", n_iters=10).fit(networks)
-    got = project(replace(model.problem(model.prepare(networks)), projection_interval=5), model.state_)
+    got = project_each(replace(model.problem(model.prepare(networks)), projection_interval=5), model.state_)
     weights = model.metric_.weights
     assert weights.min() < 0.0
     assert got.totals[:, 0] == pytest.approx(10 * 0.05 * (np.maximum(weights, 0.0) - 1.0), abs=1e-9)
@@ -427,7 +427,7 @@ def test_the_parts_of_a_new_state():
         (4, 16),
         (4,),
     )
-    members = states.new_state(np.zeros((4, 2)), 3, False, None, None, 16, np.float32, 5)
+    members = states.new_state(np.zeros((4, 2)), 3, False, None, 16, np.float32, 5)
     assert (members.sums.factor_totals.shape, members.sums.factor_totals.dtype) == ((20, 16), np.float32)
     assert states.new_state(np.zeros((3, 1)), 1, False, np.arange(2)).form == "full"
 
@@ -842,7 +842,7 @@ def one_triplet(n_others):
 @pytest.mark.parametrize(("n_others", "by_number"), [(15, False), (16, False), (17, True)])
 def test_triplets_are_drawn_by_number_where_less_than_one_pair_in_16_is_one(n_others, by_number):
     """A pair is a link, 1 here, and a node of the largest network."""
-    tasks = layout.stack(one_triplet(n_others), pooled=True).tasks
+    tasks = layout.stack(one_triplet(n_others), has_tasks=False).tasks
     assert tasks.draws_by_number.tolist() == [by_number]
     assert tasks.n_candidates.tolist() == [n_others]
     assert tasks.triplet_starts.tolist() == ([0, 1, *[1] * (n_others + 2)] if by_number else [])
@@ -850,16 +850,16 @@ def test_triplets_are_drawn_by_number_where_less_than_one_pair_in_16_is_one(n_ot
 
 def test_a_group_without_triplets_is_refused():
     with pytest.raises(ValueError, match="no triplet can be drawn from 'others': none of the 0 linked nodes"):
-        layout.stack(one_triplet(5), pooled=False)
+        layout.stack(one_triplet(5), has_tasks=True)
     nothing = fs.Network(np.eye(2), [[0, 1], [0, 0]], name="pair")
     with pytest.raises(ValueError, match="no triplet can be drawn from 'pair': none of the 1 linked nodes"):
-        layout.stack([nothing], pooled=True)
+        layout.stack([nothing], has_tasks=False)
 
 
 def test_networks_are_stacked_in_groups_and_share_rows(network):
     other, third = network.with_links(network.adjacency.T, "reversed"), make_network(1, n_nodes=20)
     networks = [network, third, other]
-    apart, together = layout.stack(networks, pooled=False), layout.stack(networks, pooled=True)
+    apart, together = layout.stack(networks, has_tasks=True), layout.stack(networks, has_tasks=False)
     assert apart.tasks.group_starts.tolist() == [0, 1, 2, 3]
     assert together.tasks.group_starts.tolist() == [0, 3]
     assert apart.tasks.n_candidates.tolist() == [14, 20, 14]
@@ -878,7 +878,7 @@ def test_networks_are_stacked_in_groups_and_share_rows(network):
 
 
 def test_without_rows_triplets_can_be_drawn_only(network):
-    stacked = layout.stack([network], pooled=True, with_rows=False)
+    stacked = layout.stack([network], has_tasks=False, with_rows=False)
     assert stacked.rows.indptr.tolist() == [0]
     assert len(stacked.rows.nonzeros) == 0
     assert stacked.links.targets.tolist() == network.adjacency.indices.tolist()
@@ -888,7 +888,7 @@ def test_without_rows_triplets_can_be_drawn_only(network):
 def test_the_filter_of_links_has_16_bits_for_each(n_links, n_words):
     links = np.zeros((n_links + 2, n_links + 2), dtype=int)
     links[0, 1 : n_links + 1] = 1
-    found = layout.stack([fs.Network(np.eye(n_links + 2), links)], pooled=True).links.filter
+    found = layout.stack([fs.Network(np.eye(n_links + 2), links)], has_tasks=False).links.filter
     assert len(found) == n_words
     assert 1 <= sum(int(word).bit_count() for word in found) <= n_links
 
@@ -902,7 +902,7 @@ def test_a_feature_and_its_value_are_beside_each_other_unless_they_are_large(mon
     network = make_network(dtype=dtype)
     n_bytes = network.features.nnz * (4 + np.dtype(dtype).itemsize)
     monkeypatch.setattr(layout, "MOST_COPIED_BYTES", n_bytes + more_bytes)
-    rows = layout.stack([network], pooled=True).rows
+    rows = layout.stack([network], has_tasks=False).rows
     assert isinstance(rows.nonzeros, SplitRows) is is_split
     assert rows.values.tolist() == network.features.data.tolist()
 
@@ -916,7 +916,7 @@ def test_mapped_networks_are_stacked_as_those_in_memory(networks, tmp_path, monk
     networks = networks[:n_networks]
     fs.write_networks(tmp_path / "nets.h5", networks)
     given = [*fs.read_networks(tmp_path / "nets.h5", mapped=True)[:n_mapped], *networks[n_mapped:]]
-    got, expected = (layout.stack(given, pooled=False) for given in (given, networks))
+    got, expected = (layout.stack(given, has_tasks=True) for given in (given, networks))
     assert isinstance(got.rows.nonzeros, SplitRows)
     for one, other in (
         (got.rows.indptr, expected.rows.indptr),
@@ -936,7 +936,7 @@ def test_a_full_metric_of_mapped_networks_is_refused(network, tmp_path):
 
 
 def test_small_networks_are_copied(network):
-    assert not isinstance(layout.stack([network], pooled=True).rows.nonzeros, SplitRows)
+    assert not isinstance(layout.stack([network], has_tasks=False).rows.nonzeros, SplitRows)
 
 
 # ---- packed triangles ------------------------------------------------------------------------------------------------

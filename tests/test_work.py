@@ -28,7 +28,7 @@ def tasks():
 
 def drawn(network, pool=0, networks=None):
     """Return the triplets of all iterations of a pool, shape (N_ITERS * BATCH, 3)."""
-    stacked = stack(networks or [network], pooled=networks is None)
+    stacked = stack(networks or [network], has_tasks=networks is not None)
     triplets = np.empty((N_ITERS, BATCH, 4), dtype=np.int64)
     for t in range(N_ITERS):
         draws.sample_triplets(stacked, np.uint64(pool), np.uint64(0), np.uint64(t + 1), triplets[t])

@@ -35,7 +35,9 @@ MUTANTS: dict[tuple[str, str], list[tuple[str, str, str]]] = {
         ("drawn objective over another n", "return total / n_triplets", "return total / (n_triplets + 1)"),
         ("seed of the drawn objective", "np.uint64(seed)", "np.uint64(0)"),
     ],
-    ("ranking/index.py", "test_index.py"): [("rank_tasks takes the farthest", "[:, -n_nearest:]", "[:, :n_nearest]")],
+    ("ranking/task_ranking.py", "test_index.py"): [
+        ("rank_tasks takes the farthest", "[:, -n_nearest:]", "[:, :n_nearest]")
+    ],
     ("selection/folds.py", "test_selection.py"): [
         ("prepared ignores weighting", "key = (repr(learner.weighting), ", 'key = ("", '),
         ("unusable folds by any", "if all(network.n_triplets > 0", "if any(network.n_triplets > 0"),

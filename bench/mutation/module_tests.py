@@ -94,6 +94,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "ranking/node_lists.py": ("test_index.py", "test_link_table.py"),
     "ranking/prediction.py": ("test_link_table.py", "test_known_links.py"),
     "ranking/index.py": ("test_index.py", "test_known_links.py"),
+    "ranking/task_ranking.py": ("test_index.py", "test_cli_predict.py"),
+    "ranking/blank_rows.py": ("test_measures.py", "test_index.py"),
     "ranking/index_files.py": ("test_index.py", "test_known_links.py"),
     "ranking/scores.py": ("test_scores.py", "test_index.py", "test_measures.py", "test_known_links.py"),
     "ranking/indexed_rows.py": ("test_scores.py", "test_index.py", "test_measures.py", "test_known_links.py"),

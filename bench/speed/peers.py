@@ -39,7 +39,7 @@ def missing(peer: str) -> str | None:
 
 def draw(network: Network, n_iters: int, batch_size: int, seed: int = 0, first: int = 1) -> np.ndarray:
     """Return the triplets i, j, l that fastspml draws, shape (n_iters, batch_size, 3); `first` is their iteration."""
-    laid_out = stack([network], pooled=True, with_rows=False)
+    laid_out = stack([network], has_tasks=False, with_rows=False)
     drawn = np.empty((n_iters, batch_size, 4), dtype=np.int64)
     for t in range(n_iters):
         draws.sample_triplets(laid_out, np.uint64(0), np.uint64(seed), np.uint64(first + t), drawn[t])

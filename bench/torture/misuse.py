@@ -19,7 +19,7 @@ from bench.torture.engine import Attempt, Target
 from bench.torture.outcomes import Outcome, outcome_of
 from bench.torture.stored import WORDS, small_models, small_networks
 from fastspml import baselines
-from fastspml.ranking.index import rank_tasks
+from fastspml.ranking.task_ranking import rank_tasks
 
 
 class Call(NamedTuple):

@@ -141,6 +141,6 @@ def _task_fits(metrics: dict[int, Any], networks: list[Any], rows: Any) -> Any:
     """Return how well each new node fits each task, shape (n_rows, n_tasks)."""
     import numpy as np
 
-    from fastspml.ranking.index import rank_tasks
+    from fastspml.ranking.task_ranking import rank_tasks
 
     return np.hstack([rank_tasks(metrics[q], [network], rows) for q, network in enumerate(networks)])

@@ -113,7 +113,13 @@ def runner(client: Any, path: Location | None = None) -> Runner | None:
 
 @contextmanager
 def cluster(address: str | None) -> Iterator[Any]:
-    """Give a client of the cluster at an address, tcp://host:port, or of local:N worker processes; None gives None.
+    """Open a client of a Dask cluster, and close it at the end of the `with` block.
+
+    Parameters
+    ----------
+    address : str or None
+        "tcp://host:port" is the address of a scheduler. "local:4" starts 4 worker processes on this machine, which end
+        with the block. None gives None instead of a client.
 
     Examples
     --------
@@ -124,33 +130,40 @@ def cluster(address: str | None) -> Iterator[Any]:
     """
     if address is None:
         yield None
-        return
-    distributed = import_dask()
-    kind, _, number = address.partition(":")
-    if kind == "local":
-        if not number.isdigit() or int(number) < 1:
-            raise ValueError(f"a local cluster is named with its number of workers, as local:4; got {quoted(address)}.")
-        import dask
-
-        with dask.config.set(LOCAL_SETTINGS):
-            workers = distributed.LocalCluster(
-                n_workers=int(number),
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",  # None would take the usual port, on every interface
-            )
-        with workers, distributed.Client(workers, direct_to_workers=True) as client:
+    elif address.partition(":")[0] == "local":
+        with _local_cluster(address) as workers, import_dask().Client(workers, direct_to_workers=True) as client:
             yield client
-        return
-    if not number.startswith("//"):
+    else:
+        with _connected(address) as client:
+            yield client
+
+
+def _local_cluster(address: str) -> Any:
+    """Start the worker processes of an address local:N."""
+    distributed, number = import_dask(), address.partition(":")[2]
+    if not number.isdigit() or int(number) < 1:
+        raise ValueError(f"a local cluster is named with its number of workers, as local:4; got {quoted(address)}.")
+    import dask
+
+    with dask.config.set(LOCAL_SETTINGS):
+        return distributed.LocalCluster(
+            n_workers=int(number),
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",  # None would take the usual port, on every interface
+        )
+
+
+def _connected(address: str) -> Any:
+    """Return a client of the scheduler at an address tcp://host:port."""
+    distributed = import_dask()
+    if not address.partition(":")[2].startswith("//"):
         raise ValueError(f"a Dask cluster is named as tcp://host:8786 or local:4; got {quoted(address)}.")
     try:
-        client = distributed.Client(address, timeout=10)
+        return distributed.Client(address, timeout=10)
     except (OSError, TimeoutError) as error:
         raise ConnectionError(f"no Dask scheduler answers at {address}; start one, or correct the address.") from error
-    with client:
-        yield client
 
 
 def _opened(networks: Any) -> tuple[Any, str | None]:

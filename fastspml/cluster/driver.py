@@ -9,16 +9,17 @@ import socket
 import time
 import warnings
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from fastspml.cluster.messages import Change, Recipe, RoundStart, networks_checksum, package_digest
+from fastspml.cluster.messages import Change, Recipe, RoundStart, ShardResult, networks_checksum, package_digest
 from fastspml.cluster.scheduling import RoundScheduler, WorkerHandle
 from fastspml.cluster.shared_memory import SharedStack
 from fastspml.cluster.worker import WorkerActor
@@ -35,8 +36,9 @@ EXCHANGE_BYTES_PER_S = 4e8  # rate at which shards send their totals back, measu
 CALLS_PER_WORKER = 4  # in a round, about
 LEAST_CALL_S, MOST_CALL_S = 0.03, 1.0  # that the shards of a call should take together
 CALL_BYTES = 2**24  # that the totals of these shards may have together
-PATIENCE_S = 10.0  # a worker has this time for a call, at least,
-PATIENCE = 4  # and this number of times as long as its shards should take, before they are assigned to others
+# A worker is dropped, and others run its shards, if a call takes longer than PATIENCE_S, and than PATIENCE times the
+# time that its shards should take.
+PATIENCE_S, PATIENCE = 10.0, 4
 
 
 class Driver:
@@ -145,10 +147,10 @@ class Driver:
             yield from self.run_here(state, round, shards)
             return
         changes, self.sent = self._start(round, self.sent), round
-        everything: RoundStart | None = None  # the same for a worker that is new or has missed a round
         for worker in workers:
             worker.begin_round(self.iteration_s)
         scheduler, unmerged = RoundScheduler(shards, workers, *self._shards_per_thread(state, round)), deque(shards)
+        all_totals = cache(lambda: self._start(round, None))  # made once, for all workers that need them
         checked = time.monotonic()
         while unmerged:
             if time.monotonic() - checked >= HEARTBEAT_S:
@@ -156,28 +158,32 @@ class Driver:
                 self._drop_lost(scheduler, round)
                 checked = time.monotonic()
             if unmerged[0].start in scheduler.results:
-                result = scheduler.results.pop(unmerged.popleft().start)
-                sums = result.change.applied(round.base, result.counters, result.harmonic)
-                yield replace(state, sums=sums, counts=result.counts, round=None)
-            elif not scheduler.assign(changes):  # all workers are gone
+                yield _state_of(scheduler.results.pop(unmerged.popleft().start), state, round)
+            elif scheduler.assign(changes):
+                self._take_answer(scheduler, all_totals)
+            else:  # all workers are gone
                 here = list(takewhile(lambda shard: shard.start not in scheduler.results, unmerged))
                 yield from self.run_here(state, round, here)
                 for _ in here:
                     unmerged.popleft()
-            elif (answered := scheduler.answer()) is not None:
-                call, answer = answered
-                if isinstance(answer, (OSError, CancelledError)):
-                    self._drop(scheduler, call.worker, f"is gone: {answer}")
-                    continue
-                call.worker.end(call)
-                if isinstance(answer, BaseException):
-                    raise answer
-                if answer is None:
-                    everything = everything or self._start(round, None)
-                    call.worker.call(everything, call.shards, scheduler.answers)
-                else:
-                    self.iteration_s = answer.iteration_s
-                    scheduler.add_results(call, answer)
+
+    def _take_answer(self, scheduler: RoundScheduler, all_totals: Callable[[], RoundStart]) -> None:
+        """Wait for the answer to a call, but not for long, and add its results or call again."""
+        answered = scheduler.answer()
+        if answered is None:
+            return
+        call, answer = answered
+        if isinstance(answer, (OSError, CancelledError)):
+            self._drop(scheduler, call.worker, f"is gone: {answer}")
+            return
+        call.worker.end(call)
+        if isinstance(answer, BaseException):
+            raise answer
+        if answer is None:  # the worker is new or has missed a round, so that changes are not enough
+            call.worker.call(all_totals(), call.shards, scheduler.answers)
+            return
+        self.iteration_s = answer.iteration_s
+        scheduler.add_results(call, answer)
 
     def _drop_lost(self, scheduler: RoundScheduler, round: Round) -> None:
         """Drop workers that Dask has lost, and those that take too long for a call."""
@@ -217,6 +223,12 @@ class Driver:
         if since is None:
             return RoundStart(bare, None, Change(tuple(part.copy() for part in round.base[:N_SUMMED])))
         return RoundStart(bare, since.start, Change.between(since.base, round.base))
+
+
+def _state_of(result: ShardResult, state: State, round: Round) -> State:
+    """Return the state of a shard from what a worker returned."""
+    sums = result.change.applied(round.base, result.counters, result.harmonic)
+    return replace(state, sums=sums, counts=result.counts, round=None)
 
 
 def is_here(address: str) -> bool:

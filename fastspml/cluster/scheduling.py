@@ -15,7 +15,7 @@ from fastspml.cluster.messages import GroupResult, RoundStart, ShardResult
 from fastspml.training.shards import HEARTBEAT_S, Shard
 
 CALLS_AHEAD = 2  # calls that a worker has at a time: it runs one while the driver merges the one before
-SMOOTHING = 4  # calls that the speed of a worker is a mean of, about: short ones vary by a factor of two
+SMOOTHING = 4  # the time per iteration is a moving average over about 4 calls, as short ones vary by a factor of two
 
 GONE = (RuntimeError, CancelledError)  # what Dask raises if it knows already that the worker of an actor is gone
 

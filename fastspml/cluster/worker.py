@@ -44,7 +44,7 @@ def prepare(recipe: Recipe) -> Prepared:
     if stacked is not None:
         return Prepared([], None, kept_features, stacked)
     networks = recipe.networks if recipe.networks is not None else read_or_map(str(recipe.path))
-    laid_out = lay_out(networks, recipe.weighting, not problem.settings.has_tasks, problem.form, kept_features)
+    laid_out = lay_out(networks, recipe.weighting, problem.settings.has_tasks, problem.form, kept_features)
     if recipe.path is not None and networks_checksum(recipe.path, laid_out) != recipe.checksum:
         raise ValueError(f"{recipe.path} holds other networks on a worker than on the driver; share one file.")
     return laid_out
@@ -66,9 +66,12 @@ class WorkerActor:
         self.round: Round | None = None
 
     def run(self, arguments: tuple[RoundStart, Sequence[Shard]]) -> GroupResult | None:
-        """Run shards of a round, or return None if the worker lacks the totals that those of the round changed from."""
+        """Run shards of a round. Return None if this worker missed the round before it, and so needs all totals.
+
+        The arguments are one list, so that `WorkerHandle.end` can empty it: Dask keeps it in a reference cycle.
+        """
         start, shards = arguments
-        round = self.round = self._begun(start)
+        round = self.round = self._round_from(start)
         if round is None:
             return None
         began, state = time.perf_counter(), replace(self.state, sums=round.base)
@@ -76,8 +79,8 @@ class WorkerActor:
         elapsed_s, n_used = time.perf_counter() - began, min(self.n_threads, len(shards))
         return GroupResult(found, elapsed_s * n_used / sum(len(result.counts) for result in found))
 
-    def _begun(self, start: RoundStart) -> Round | None:
-        """Return the round with its totals, if they are known."""
+    def _round_from(self, start: RoundStart) -> Round | None:
+        """Return a round with its totals; None if `start` has changes since a round that this worker missed."""
         known = self.round
         if known is not None and known.start == start.round.start:
             return known

@@ -60,7 +60,7 @@ class Metric(Explained):
         Penalty on the squared length of a candidate: `length_weight` times c'Mc is subtracted from its score.
         Candidates are ranked by 2 x'Mc - b c'Mc, where the `length` b is 1 + `length_weight` with score="distance" and
         `length_weight` with "similarity"; b must be from -1 to 1. A larger b suggests long candidates less often.
-        Below, "similarity" means this value unless b is 1.
+        Unless b is 1, this value is what "similarity" means in the rest of the documentation.
     neighbour_weight, degree_weight, unlinked_bonus : float
         How known links change the ranking (`fastspml.ranking.known_links`). A candidate that no node is known to link
         to is ranked by s + `unlinked_bonus`, where s is its similarity, or minus its distance. One that m nodes link to
@@ -306,24 +306,20 @@ class Metric(Explained):
         -------
         csr_array, shape (n_rows, n_features)
         """
-        is_network = isinstance(data, Network)
-        if is_network:
-            rows, names, what = data.features, data.vocabulary, repr(data.name)
+        weighting = self.weighting if self.takes_counts else None  # the one to apply
+        if isinstance(data, Network):
             self._check_weighting(data)
-        else:
-            names = frame_labels(data.columns) if is_frame(data) else None
-            rows = canonical_rows(data, what)
-        if rows.shape[1] != self.n_features:
-            raise ValueError(f"{what} has {rows.shape[1]} features, but the metric has {self.n_features}.")
-        self._check_names(names, what)
-        if self.takes_counts:
-            assert self.weighting is not None
-            # A Network is canonical already, and the weighted rows of a mapped one are mapped.
-            rows = self.weighting.transform(data).features if is_network else self.weighting.transform(data)
-        return rows
+            self._check_features(data.n_features, data.vocabulary, repr(data.name))
+            return data.features if weighting is None else weighting.transform(data).features
+        names = frame_labels(data.columns) if is_frame(data) else None
+        rows = canonical_rows(data, what)
+        self._check_features(rows.shape[1], names, what)
+        return rows if weighting is None else weighting.transform(data)
 
-    def _check_names(self, names: np.ndarray | None, what: str) -> None:
-        """Refuse features with other names than the metric's, or in another order, where both have names."""
+    def _check_features(self, n_features: int, names: np.ndarray | None, what: str) -> None:
+        """Refuse another number of features than the metric's, and other names or another order if both have names."""
+        if n_features != self.n_features:
+            raise ValueError(f"{what} has {n_features} features, but the metric has {self.n_features}.")
         known = self.vocabulary
         if names is None or known is None or names is known or np.array_equal(names, known):
             return

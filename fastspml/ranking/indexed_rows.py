@@ -1,4 +1,4 @@
-"""Weighted rows of nodes in an inverted index, and what a metric makes of them; a search and all scores use both."""
+"""The nodes of a ranking: weighted rows in an inverted index, and their norms and embeddings under a metric."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fastspml.metric.diagonal_metric import weighted_rows, weighted_sqnorms
 from fastspml.network import Network
 from fastspml.sparse.csr import KernelCsr, as_kernel_csr, freeze
 
-# Largest share of all norms that the features which a search leaves to its bounds make up (measured: flat from .03 to
-# .05).
+# A search bounds the contribution of the most frequent features instead of summing it. These features make up at most
+# this share of all norms: a larger share makes bounds loose, a smaller one leaves more to sum (.03 to .05 are as fast).
 COMMON_SHARE = 0.04
 
 # Scores are rounded to a grid of at most 2^-TIE_BITS (about 1e-12) of the median squared length of the nodes.
@@ -78,29 +78,36 @@ class NodesUnderMetric:
     @cached_property
     def searched(self) -> search.Nodes:
         """The nodes under a diagonal or factored metric, with all that a search needs to know beforehand."""
-        metric: Any = self.metric
-        rows = self.indexed.rows
-        weights, embeddings = metric.weights, self.embeddings
-        largest = float(self.sizes.max(initial=0.0))
-        has_bounds = search.SMALLEST_SIZE < largest < search.LARGEST_SIZE
+        rows, weights = self.indexed.rows, self.metric.weights
+        largest_size = float(self.sizes.max(initial=0.0))
+        has_bounds = search.SMALLEST_SIZE < largest_size < search.LARGEST_SIZE
         # Only features whose weights are not negative can be left to bounds.
         is_common = np.zeros(len(weights), dtype=bool)
         if (weights >= 0.0).all():
             is_common = common_features(rows, weights, float(self.sizes.sum()))
-        common = weighted_sqnorms(rows, weights * is_common)
-        held = slice(None) if has_bounds else slice(0)  # float32 cannot hold the others
+        common_norms = weighted_sqnorms(rows, weights * is_common)
+        bounded = slice(None) if has_bounds else slice(0)  # no nodes, if float32 cannot hold the bounds
         return search.Nodes(
-            as_kernel_csr(rows), self.indexed.postings, freeze(weights), freeze(self.norms), embeddings,
-            metric.ranks_by_similarity, has_bounds, freeze(is_common), freeze(self.norms[held].astype(np.float32)),
-            freeze(embeddings[held].T.astype(np.float32)), freeze(np.sqrt(common[held]).astype(np.float32)), largest,
-            self.shift,
-        )  # fmt: skip
+            rows=as_kernel_csr(rows),
+            postings=self.indexed.postings,
+            weights=freeze(weights),
+            norms=freeze(self.norms),
+            embeddings=self.embeddings,
+            by_similarity=self.metric.ranks_by_similarity,
+            has_bounds=has_bounds,
+            is_common=freeze(is_common),
+            bound_norms=freeze(self.norms[bounded].astype(np.float32)),
+            by_factor=freeze(self.embeddings[bounded].T.astype(np.float32)),
+            common_roots=freeze(np.sqrt(common_norms[bounded]).astype(np.float32)),
+            largest_size=largest_size,
+            shift=self.shift,
+        )
 
 
 def node_sizes(metric: Any, rows: sparse.csr_array, embeddings: np.ndarray | None = None) -> np.ndarray:
     """Return the size of each weighted row: x'Mx with the absolute values of its terms, shape (n,).
 
-    A size bounds what the rounding of a score can come to. For a full metric it is |x'Mx|, which costs less.
+    The rounding error of a score is in proportion to the sizes. For a full metric it is |x'Mx|, which costs less.
     """
     if metric.form == "full":
         return np.abs(metric.sqnorms(rows))
@@ -134,7 +141,7 @@ def embed(metric: Any, rows: sparse.csr_array) -> np.ndarray:
 
 
 def ranked_norms(metric: Metric, rows: sparse.csr_array) -> np.ndarray:
-    """Return b x'Mx of each weighted row x, where b is the `length` of the metric: its norm, as far as it is ranked by.
+    """Return b x'Mx of each weighted row x, where b is the `length` of the metric: what its own length adds to a score.
 
     Norms of rows, and of dense blocks, that were scaled to length 1 differ from 1 by rounding. With equal weights they
     are rounded to integers, so that nodes without a feature in common with the query tie.

@@ -5,20 +5,19 @@ Their formulas are in `kernels.auc`.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from fastspml.checks import check_positive_integer, quoted
 from fastspml.kernels import auc
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.ranking import mapped_ranking
+from fastspml.ranking.blank_rows import blank_rows, known_features, warn_of_blank
 from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.model_metrics import check_network, metric_of, type_name
 from fastspml.ranking.model_records import hidden_nodes_of
@@ -148,10 +147,9 @@ class HiddenLinks:
     ) -> None:
         self.network = network
         self.nodes = network.positions(nodes).astype(np.uint64)
-        self._is_candidate = np.ones(network.n_nodes, dtype=bool) if candidates is None else _mask(network, candidates)
+        self._is_candidate = _mask(network, candidates)
         self._is_seen = None if seen is None else _mask(network, seen)
-        known = seen if known is None else known
-        self._is_known = ~_mask(network, nodes) if known is None else _mask(network, known) & ~_mask(network, nodes)
+        self._is_known = _mask(network, seen if known is None else known) & ~_mask(network, nodes)
         self._scores: NodeScores | None = None
 
     def quality(self, scorer: Metric | Scorer | Any, k: int = 10, n_threads: int = 1) -> LinkQuality:
@@ -257,40 +255,10 @@ def scores_of(scorer: Scorer, network: Network, nodes: np.ndarray) -> np.ndarray
     return scores
 
 
-def known_features(metric: Metric | None, n_features: int) -> np.ndarray:
-    """Return which features have weight in a metric and in its weighting; all of them without a metric."""
-    if metric is None:
-        return np.ones(n_features, dtype=bool)
-    is_known = metric.diagonal_entries != 0.0
-    idf = metric.weighting.idf_ if metric.weighting is not None and metric.takes_counts else None
-    return is_known if idf is None else is_known & (idf != 0.0)
-
-
-def blank_rows(is_known: np.ndarray, rows: sparse.csr_array) -> np.ndarray:
-    """Return which rows, counts or weighted, have no known feature, shape (n_rows,).
-
-    Such a row has the same ranking as any other of them: by the length of the candidates alone.
-    """
-    is_entry_known = is_known[rows.indices]
-    if is_entry_known.all():
-        return rows.indptr[1:] == rows.indptr[:-1]
-    n_known = np.concatenate([[0], np.cumsum(is_entry_known)])[rows.indptr]
-    return n_known[1:] == n_known[:-1]
-
-
-def warn_of_blank(is_blank: np.ndarray, stacklevel: int = 3) -> None:
-    """Warn that some rows are ranked without regard to their features."""
-    n_blank = int(np.count_nonzero(is_blank))
-    if n_blank:
-        warnings.warn(
-            f"{n_blank} of {len(is_blank)} nodes have no feature that the metric knows; their rankings are the same "
-            "for any such node and say nothing about it.",
-            stacklevel=stacklevel,
-        )
-
-
 def _mask(network: Network, nodes: Any) -> np.ndarray:
-    """Return nodes, given as names, positions or a mask, as a mask."""
+    """Return nodes, given as names, positions or a mask, as a mask; None stands for all nodes."""
+    if nodes is None:
+        return np.ones(network.n_nodes, dtype=bool)
     mask = np.zeros(network.n_nodes, dtype=bool)
     mask[network.positions(nodes)] = True
     return mask

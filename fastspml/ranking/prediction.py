@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -81,24 +81,16 @@ def predict_links(
         raise ValueError(f"reasons must be a number of features, 0 or more; got {quoted(reasons)}.")
     metric = metric_of(model, network if task is None else task, "predict_links")
     index = LinkIndex(metric, network) if index is None else index
-    if not isinstance(index, LinkIndex):
-        raise TypeError(f"index must be a LinkIndex or None, got {type(index).__name__}.")
+    _check_index(index, metric, network)
     if calibration is not None and not isinstance(calibration, Calibration):
         raise TypeError(f"calibration must be a Calibration or None, got {type(calibration).__name__}.")
-    if index.n_nodes != network.n_nodes:
-        raise ValueError(f"the index has {index.n_nodes} nodes, but {network.name!r} has {network.n_nodes}.")
-    has_nodes = index.nodes is network.nodes or np.array_equal(index.nodes, network.nodes)
-    if network.has_node_names and not has_nodes:
-        raise ValueError(f"the index has other nodes than {network.name!r}, or has them in another order; index it.")
-    if not index.metric.is_same_as(metric):
-        raise ValueError("the index was made under another metric than that of the model; make a new one.")
-    rows, names, positions = _new_nodes(metric, network, new, index)
+    queries = _queries(metric, network, new, index)
+    rows, names = queries.rows, queries.names
     if network.n_nodes == 0 or len(names) == 0:
         found, values = np.full((len(names), 0), -1), np.zeros((len(names), 0))
     else:
-        found, values = index.search(
-            rows, min(int(k), network.n_nodes), candidates, _excluded(network, positions, exclude_known), n_threads
-        )
+        excluded = _excluded(network, queries.positions, exclude_known)
+        found, values = index.search(rows, min(int(k), network.n_nodes), candidates, excluded, n_threads)
     of_row, place = np.nonzero(found >= 0)
     candidate = found[of_row, place]
     score = values[of_row, place] if metric.ranks_by_similarity else 0.0 - values[of_row, place]
@@ -109,28 +101,48 @@ def predict_links(
         probability=np.full(len(score), np.nan) if calibration is None else calibration.probability(score),
         reasons=_reasons(metric, rows, index.rows(), of_row, candidate, int(reasons)) if reasons else None,
         blank_nodes=names[index.is_blank(rows)],
-        are_named=positions is not None and (new is network or not isinstance(new, Network) or new.has_node_names),
+        are_named=queries.are_named,
         through=_through(metric, network, rows, index, of_row, candidate) if metric.neighbour_weight else None,
     )
 
 
-def _new_nodes(
-    metric: Metric, network: Network, new: Any, index: LinkIndex
-) -> tuple[sparse.csr_array, np.ndarray, np.ndarray | None]:
-    """Return the weighted rows of new nodes, their names, and their positions in the network, -1 if not in it."""
+def _check_index(index: Any, metric: Metric, network: Network) -> None:
+    """Refuse an index of other nodes than those of a network, or under another metric."""
+    if not isinstance(index, LinkIndex):
+        raise TypeError(f"index must be a LinkIndex or None, got {type(index).__name__}.")
+    if index.n_nodes != network.n_nodes:
+        raise ValueError(f"the index has {index.n_nodes} nodes, but {network.name!r} has {network.n_nodes}.")
+    has_nodes = index.nodes is network.nodes or np.array_equal(index.nodes, network.nodes)
+    if network.has_node_names and not has_nodes:
+        raise ValueError(f"the index has other nodes than {network.name!r}, or has them in another order; index it.")
+    if not index.metric.is_same_as(metric):
+        raise ValueError("the index was made under another metric than that of the model; make a new one.")
+
+
+class _Queries(NamedTuple):
+    """The nodes whose links are predicted."""
+
+    rows: sparse.csr_array  # weighted
+    names: np.ndarray  # or their numbers, if they have no names
+    positions: np.ndarray | None  # in the network, -1 if not in it; None if none of them is
+    are_named: bool
+
+
+def _queries(metric: Metric, network: Network, new: Any, index: LinkIndex) -> _Queries:
+    """Return the nodes that a user gave as a Network, by name, or as feature rows."""
     known = index.node_names
+    if new is network:
+        return _Queries(metric.rows(new), new.nodes, np.arange(network.n_nodes), are_named=True)
     if isinstance(new, Network):
-        positions = np.full(new.n_nodes, -1)
-        if new is network:
-            positions = np.arange(network.n_nodes)
-        elif new.has_node_names and network.has_node_names:
+        positions = None
+        if new.has_node_names and network.has_node_names:
             positions = np.array([known.find(name) for name in new.nodes.tolist()], dtype=np.int64)
-        return metric.rows(new), new.nodes, positions
+        return _Queries(metric.rows(new), new.nodes, positions, are_named=new.has_node_names)
     if _are_names(new):
         positions = _positions(known, network, new)
-        return take_rows(index.rows(), positions), network.nodes[positions], positions
+        return _Queries(take_rows(index.rows(), positions), network.nodes[positions], positions, are_named=True)
     rows = metric.rows(new, "new")
-    return rows, np.arange(rows.shape[0]), None
+    return _Queries(rows, np.arange(rows.shape[0]), None, are_named=False)
 
 
 def _are_names(new: Any) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from scipy import sparse
 
@@ -23,10 +26,11 @@ NO_MASK, NO_NODES = freeze(np.zeros(0, dtype=bool)), freeze(np.zeros(0, dtype=np
 
 
 class NodeScores:
-    """Scores of nodes for queries: what candidates are ranked by, smallest first.
+    """Scores of nodes for queries: what candidates are ranked by, smallest first, like distances.
 
-    A score is b y'My - 2 x'My with the `length` b of the metric: the squared distance without the part d(x, 0) that
-    depends on the query alone, or minus the similarity. For a diagonal or factored metric, features are kept in an
+    Everywhere else in fastspml larger scores are better: `link_scores` has the opposite sign. A score here is
+    b y'My - 2 x'My with the `length` b of the metric: the squared distance of query x and node y without x'Mx, which is
+    the same for all nodes, or minus the similarity. For a diagonal or factored metric, features are kept in an
     inverted index, so that a query reads only the nodes that share a feature with it. A factored metric also needs the
     embeddings of all nodes. The bits of a score do not depend on the other queries, nor on the other nodes.
 
@@ -123,36 +127,39 @@ class NodeScores:
         """
         n_queries, shift = queries.shape[0], self.nodes.shift if shift is None else shift
         excluded = exclude(n_queries) if excluded is None else excluded
-        nodes, scores = np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k))
-        found = Nearest(nodes, scores, np.empty((n_queries, k)))
-
-        def search_all(part: slice) -> None:
-            for block in blocks(np.arange(part.start, part.stop), self.n_nodes):
-                of_block = slice(int(block[0]), int(block[-1]) + 1)
-                exact = self.scores(queries[block])
-                rounded = self._rounded(exact.copy(), shift)
-                search.nearest(rounded, excluded_from(excluded, of_block.start), nodes[of_block])
-                places = np.maximum(nodes[of_block], 0)
-                exact = np.take_along_axis(exact, places, axis=1)
-                scores[of_block] = self._rounded(exact, shift)
-                found.values[of_block] = self._values(queries[block], places, exact)
-
-        def search_sparse(part: slice) -> None:
-            rows = rows_between(queries, part.start, part.stop)
-            part_found = Nearest(*(array[part] for array in found))
-            search.search_nodes(
-                as_kernel_csr(rows), embed(self.metric, rows), index, excluded_from(excluded, part.start), part_found
-            )
-
+        found = Nearest(np.empty((n_queries, k), dtype=np.int64), np.empty((n_queries, k)), np.empty((n_queries, k)))
         if self.metric.form == "full" or self.uses_links:
-            on_threads(search_all, n_queries, n_threads)
+            search_part: Callable[..., None] = partial(self._rank_all, shift)
         else:
-            index = self.nodes.searched._replace(shift=shift)
-            on_threads(search_sparse, n_queries, n_threads)
-        if nodes.min(initial=0) < 0:
-            is_missing = nodes < 0
-            scores[is_missing], found.values[is_missing] = np.inf, np.nan
+            search_part = partial(self._search_index, self.nodes.searched._replace(shift=shift))
+
+        def run(part: slice) -> None:
+            rows, part_found = rows_between(queries, part.start, part.stop), Nearest(*(array[part] for array in found))
+            search_part(rows, excluded_from(excluded, part.start), part_found)
+
+        on_threads(run, n_queries, n_threads)
+        if found.nodes.min(initial=0) < 0:
+            is_missing = found.nodes < 0
+            found.scores[is_missing], found.values[is_missing] = np.inf, np.nan
         return found
+
+    def _search_index(
+        self, index: search.Nodes, queries: sparse.csr_array, excluded: search.Excluded, found: Nearest
+    ) -> None:
+        """Fill `found` by `kernels.search`, which scores few of the nodes."""
+        search.search_nodes(as_kernel_csr(queries), embed(self.metric, queries), index, excluded, found)
+
+    def _rank_all(self, shift: float, queries: sparse.csr_array, excluded: search.Excluded, found: Nearest) -> None:
+        """Fill `found` from the scores of all nodes, block by block."""
+        for block in blocks(np.arange(queries.shape[0]), self.n_nodes):
+            of_block = slice(int(block[0]), int(block[-1]) + 1)
+            exact = self.scores(queries[block])
+            rounded = self._rounded(exact.copy(), shift)
+            search.nearest(rounded, excluded_from(excluded, of_block.start), found.nodes[of_block])
+            places = np.maximum(found.nodes[of_block], 0)
+            exact = np.take_along_axis(exact, places, axis=1)
+            found.scores[of_block] = self._rounded(exact, shift)
+            found.values[of_block] = self._values(queries[block], places, exact)
 
     def _values(self, queries: sparse.csr_array, found: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """Return the similarities, or else the distances, of the nodes found for each query."""

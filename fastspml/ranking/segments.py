@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from fastspml.kernels.search import Nearest
+from fastspml.kernels.search import Excluded, Nearest
 from fastspml.metric import Metric
 from fastspml.ranking.indexed_rows import tie_shift
 from fastspml.ranking.known_links import KnownLinks
@@ -17,8 +16,8 @@ from fastspml.ranking.scores import NodeScores, exclude
 from fastspml.sparse.csr import freeze_csr
 from fastspml.sparse.mapped import take_rows
 
-# A segment is merged with the previous one when it has at least this share of its nodes, and rebuilt when at most this
-# share of its nodes is left. So each node is indexed O(log n) times.
+# The last segment is merged with the one before it if it has at least half as many nodes. A segment is rebuilt if at
+# most half of its nodes are left. So each node is indexed O(log n) times.
 MERGE_SHARE = 0.5
 
 
@@ -130,19 +129,23 @@ class Segments:
         """
         found = []
         for number, segment in enumerate(self.segments):
-            first = self.offsets[number]
-            part = segment.scores.nearest(
-                queries, min(k, segment.scores.n_nodes), self._excluded(queries.shape[0], number, is_excluded, lists),
-                n_threads, self.shift,
-            )  # fmt: skip
-            if not segment.is_whole:
-                place = np.cumsum(segment.is_left) - 1
-                part = part._replace(nodes=np.where(part.nodes < 0, -1, place[part.nodes]))
-            found.append(part._replace(nodes=np.where(part.nodes < 0, -1, part.nodes + first)) if first else part)
+            excluded = self._excluded(queries.shape[0], number, is_excluded, lists)
+            n_found = min(k, segment.scores.n_nodes)
+            part = segment.scores.nearest(queries, n_found, excluded, n_threads, self.shift)
+            found.append(part._replace(nodes=self._positions(number, part.nodes)))
         return _merge(found, k)
 
-    def _excluded(self, n_queries: int, number: int, is_excluded: np.ndarray | None, lists: Any) -> Any:
-        """Return the exclusions of a segment, by row."""
+    def _positions(self, number: int, rows: np.ndarray) -> np.ndarray:
+        """Return the positions of nodes from their rows in a segment; -1 stays -1, for a place without a node."""
+        segment, first = self.segments[number], self.offsets[number]
+        if first == 0 and segment.is_whole:
+            return rows
+        return np.where(rows < 0, -1, first + np.cumsum(segment.is_left)[rows] - 1)
+
+    def _excluded(
+        self, n_queries: int, number: int, is_excluded: np.ndarray | None, lists: tuple[np.ndarray, np.ndarray] | None
+    ) -> Excluded:
+        """Return the nodes that a search of one segment must exclude, by their rows in it."""
         segment, (first, last) = self.segments[number], self.offsets[number : number + 2]
         in_segment = None if segment.is_whole else ~segment.is_left
         if is_excluded is not None:

@@ -71,7 +71,7 @@ class Evaluations:
             i, j, l = (metric.rows(part) for part in rows)
             gaps = metric.gaps(i, j, l)
             # The objective of SPML is a mean over the triplets of all tasks, that of MT-SPML a sum of means.
-            share = self._shares[q] if not model.algorithm(len(model.task_names_)).has_tasks else 1.0
+            share = 1.0 if model.fitted_algorithm.has_tasks else self._shares[q]
             value += share * float(np.maximum(gaps + model.margin, 0.0).mean())
         return value
 

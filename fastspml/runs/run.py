@@ -108,6 +108,7 @@ class _Session:
         self.last_work: Mapping[str, int] = {}
         self.last_saved = 0
         self.last_record: Progress | None = None
+        self.evaluations: Evaluations  # set when the networks are there
         self.model: Any = None
 
     def train(self) -> Estimator:
@@ -122,18 +123,9 @@ class _Session:
         start = start_event(self.config, networks, 0 if restored is None else restored.state_.iteration)
         del networks  # from here on only the sample of hidden nodes is needed
         if restored is None:
-            self.model = new_model(self.config)
-            prepared = self.model.prepare(training)
-            rest = self.model.fit_until(prepared, [self.model.n_iters], self._between_chunks, self.runner)
-            record_nodes(self.model, sizes, hidden)
-            self._begin(start)
-            for _ in rest:
-                pass
+            self._fit(training, sizes, hidden, start)
         else:
-            self.model = restored
-            self._check_nodes(sizes, hidden)
-            self._begin(start)
-            self.model.resume(training, self._between_chunks, self.runner)
+            self._resume(restored, training, sizes, hidden, start)
         if self.last_record is not None:
             self._write_line(self.last_record, evaluates=True)
         self.run.check()
@@ -141,6 +133,30 @@ class _Session:
         self._log("finished", iteration=self.model.n_iters_, **self._costs())
         self.checkpoints.remove()
         return self.model
+
+    def _fit(self, training: list[Network], sizes: list[int], hidden: list[np.ndarray] | None, start: Event) -> None:
+        """Fit a new model; the folder becomes a run only when nothing about the data and parameters can fail."""
+        self.model = new_model(self.config)
+        prepared = self.model.prepare(training)
+        stops = self.model.fit_until(prepared, [self.model.n_iters], self._between_chunks, self.runner)
+        record_nodes(self.model, sizes, hidden)  # before the first checkpoint, which saves them
+        self._record_start(start)
+        for _ in stops:  # trains: `fit_until` is lazy
+            pass
+
+    def _resume(
+        self,
+        restored: Estimator,
+        training: list[Network],
+        sizes: list[int],
+        hidden: list[np.ndarray] | None,
+        start: Event,
+    ) -> None:
+        """Continue from a checkpoint."""
+        self.model = restored
+        self._check_nodes(sizes, hidden)
+        self._record_start(start)
+        self.model.resume(training, self._between_chunks, self.runner)
 
     def _check_networks(self) -> None:
         """Refuse to resume with other networks than the run was started with."""
@@ -196,7 +212,7 @@ class _Session:
             "remove it to resume from the one before it."
         )
 
-    def _begin(self, start: Event) -> None:
+    def _record_start(self, start: Event) -> None:
         """Record the start of training, after everything that could fail beforehand."""
         changed = [] if self.run.is_new else self.run.changed_versions()
         self.run.describe(self.config)
@@ -221,12 +237,7 @@ class _Session:
         if record.iteration == record.n_iters:  # `train` records the end
             return
         if self.caught:
-            if record.iteration > self.last_saved:
-                if record.work != self.last_work:  # otherwise a shard is awaited; the line is there
-                    self._write_line(record, evaluates=False)
-                self._save(record.iteration)
-            where = f"after iteration {record.iteration:,} of {record.n_iters:,}"
-            self._stop(where, iteration=record.iteration, **self._costs())
+            self._save_and_stop(record)
         if len(record.violations) == 0:  # called while waiting for a shard: no iteration since the last call
             return
         interval_s = min(MOST_LINE_S, max(LEAST_LINE_S, LINE_AFTER_SHARE * (self.before_s + record.elapsed_s)))
@@ -238,6 +249,15 @@ class _Session:
             self._write_line(record, evaluates=False)
         if saves:
             self._save(record.iteration)
+
+    def _save_and_stop(self, record: Progress) -> NoReturn:
+        """Save what the last checkpoint lacks, and stop because of a signal."""
+        if record.iteration > self.last_saved:
+            if record.work != self.last_work:  # if it is the same, the last line has it: this is a wait for a shard
+                self._write_line(record, evaluates=False)
+            self._save(record.iteration)
+        where = f"after iteration {record.iteration:,} of {record.n_iters:,}"
+        self._stop(where, iteration=record.iteration, **self._costs())
 
     def _is_checkpoint_due(self, iteration: int) -> bool:
         every, minutes = self.config["checkpoint_iters"], self.config["checkpoint_minutes"]

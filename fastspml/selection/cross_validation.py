@@ -77,14 +77,14 @@ def select(
         Settings compete only with those of the same ``step``, because small steps need more iterations. So the best of
         every step, and the best without factors, are fitted to the end.
     known_links : {"neighbours", "popularity", "never"}, optional
-        How the ranking may use the links that are known, by default in either way for the recommended grid and "never"
-        for others. The link weights (see `Metric`) of the best setting are learned by logistic regression over the
-        links of held-out nodes, which costs one fit a fold, and are used if they improve the score by more than a
-        standard error; a fold is scored with weights learned from the others. "neighbours" learns `neighbour_weight`
-        and `unlinked_bonus`. "popularity" learns the `degree_weight`, too: it often finds more links, but suggests the
-        same nodes more often. "never" learns none, and keeps those of the estimator, as do mapped networks and
-        `anchors`. With the recommended grid, seven values of the coefficient b (see `length_weight` of `Metric`) are
-        tried, without and with known links; all share one fit per fold.
+        Which link weights (see `Metric`) of the best setting are learned, so that the ranking uses known links.
+        "neighbours" learns `neighbour_weight` and `unlinked_bonus`. "popularity" learns the `degree_weight`, too: it
+        often finds more links, but suggests the same nodes more often. "never" learns none, and keeps those of the
+        estimator. By default, both are tried with the recommended grid, and none is learned with other grids. None is
+        learned from mapped networks or with `anchors`. Weights are learned by logistic regression over the links of
+        held-out nodes, which costs one fit per fold; a fold is scored with weights learned from the others. They are
+        used if they improve the score by more than a standard error. With the recommended grid, seven values of the
+        coefficient b (see `length_weight` of `Metric`) are tried, without and with known links; all share that fit.
     most_suggested : float, optional
         Upper limit on `ListQuality.hub_share`, the share of lists that the most frequent node is in (mean over folds
         and tasks). Rankings above it are avoided if another one is not worse than the trained ranking by more than a

@@ -45,7 +45,8 @@ def with_other_lengths(estimator: Estimator, setting: dict[str, Any]) -> list[di
     return [setting | {"length_weight": weight} for weight in weights if weight != tried.length_weight]
 
 
-# Each of the following runs on one fold. Settings that differ in what changes a ranking only share a fit.
+# `evaluate_rankings` and `link_differences` run on one fold, like `fit_fold`. Their settings differ only in the
+# RANKING_WEIGHTS, and therefore share one fit.
 
 
 def evaluate_rankings(
@@ -77,7 +78,10 @@ def link_differences(
 def _ranked(
     estimator: Any, settings: Sequence[dict[str, Any]], fold: Fold, is_stopped: threading.Event
 ) -> Iterator[Estimator]:
-    """Yield the model of each setting, the same one with other ranking weights; none if the search is stopped."""
+    """Yield the model of each setting, until the search is stopped.
+
+    It is one model whose ranking weights are changed each time, so use it before the next one.
+    """
     model, unchanged = _fitted(estimator, settings[0], fold, is_stopped), estimator.get_params()
     for setting in settings:
         if is_stopped.is_set():
@@ -87,7 +91,7 @@ def _ranked(
 
 
 def _fitted(estimator: Any, setting: dict[str, Any], fold: Fold, is_stopped: threading.Event) -> Estimator:
-    """Return the model of a setting, fitted without a fold, which keeps the last model for other rankings."""
+    """Return the model of a setting, fitted without a fold. The fold keeps it in `last_fit`, for other rankings."""
     params = {name: value for name, value in setting.items() if name not in RANKING_WEIGHTS}
     if fold.last_fit is not None and fold.last_fit[0] == params:
         return fold.last_fit[1]

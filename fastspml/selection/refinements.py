@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fastspml.selection.grids import FREE
-from fastspml.selection.trials import Trial
+from fastspml.selection.trials import Trial, best_of
 
 # What `by_ensemble` tries: members, each with half the rank of the best setting.
 N_MEMBERS = 4
@@ -22,7 +22,7 @@ def by_distance(trials: Sequence[Trial]) -> dict[str, Any] | None:
     On some networks this is better in the end, but it scores lower in the first iterations, so successive halving would
     drop it.
     """
-    best = max(trials, key=lambda trial: trial.score)
+    best = best_of(trials)
     if best.params.get("metric") != "factored":
         return None
     return _setting(best.params) | {"score": "distance"}
@@ -33,7 +33,7 @@ def by_ensemble(trials: Sequence[Trial]) -> dict[str, Any] | None:
 
     Each member learns for as many iterations as the best trial, or for half as many, which costs no other fit.
     """
-    best = max(trials, key=lambda trial: trial.score)
+    best = best_of(trials)
     if best.params.get("metric") != "factored":
         return None
     n_iters, n_columns = best.params["n_iters"], N_MEMBERS * max(1, best.params["rank"] // 2)
@@ -47,24 +47,22 @@ def regs_by_task(trials: Sequence[Trial]) -> dict[str, Any] | None:
     Only trials that differ from the best one in `task_reg` alone are compared, by the mean score of each task. Small
     tasks tend to need more regularisation than large ones.
     """
-    best = max(trials, key=lambda trial: trial.score)
+    best = best_of(trials)
     alike = [trial for trial in trials if _without_task_reg(trial.params) == _without_task_reg(best.params)]
     if np.ndim(best.params.get("task_reg", ())) or len(alike) < 2 or best.n_tasks < 2:
         return None
     scores = np.array([trial.task_scores() for trial in alike])  # (trials, tasks)
     scores[np.isnan(scores)] = -np.inf
-    values = [trial.params["task_reg"] for trial in alike]
-    by_task = [
-        np.broadcast_to(value, best.n_tasks).tolist() for value in values
-    ]  # one value for all tasks, or one each
-    chosen = [by_task[t][q] for q, t in enumerate(scores.argmax(axis=0).tolist())]
-    if chosen in by_task:
+    # The task_reg of each trial as a list over tasks; a trial may have one number for all of them.
+    tried = [np.broadcast_to(trial.params["task_reg"], best.n_tasks).tolist() for trial in alike]
+    chosen = [tried[t][q] for q, t in enumerate(scores.argmax(axis=0).tolist())]
+    if chosen in tried:
         return None
     return _setting(best.params) | {"task_reg": chosen}
 
 
 def _setting(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the setting of a trial."""
+    """Return the setting with the parameters of a trial: in a setting, those in FREE have tuples of values."""
     return params | {name: (params[name],) for name in FREE if name in params}
 
 

@@ -13,9 +13,10 @@ from typing import Any
 from fastspml.selection.folds import Folds, fit_fold
 from fastspml.selection.scorings import Scoring
 
-# Gives a function that starts the fit of a setting without fold f, by `fit_fold` or by a function of its arguments; on
-# exit it stops the fits that still run.
-Runner = AbstractContextManager[Callable[..., "Future[Any]"]]
+# start(setting, f, fit=fit_fold): start the fit of a setting without fold f. `fit` takes the arguments of `fit_fold`.
+StartFit = Callable[..., "Future[Any]"]
+# A context that gives a `StartFit`; at its end, fits that still run are stopped.
+Runner = AbstractContextManager[StartFit]
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from fastspml.selection import halving as successive
 from fastspml.selection.folds import Evaluation
 from fastspml.selection.ranking_weights import evaluate_rankings, learned_weights, link_differences
 from fastspml.selection.refinements import Refinement
-from fastspml.selection.runners import Runner
+from fastspml.selection.runners import Runner, StartFit
 from fastspml.selection.trials import SelectProgress, Trial
 
 
@@ -56,20 +56,26 @@ class Search:
         lengths: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None,
         known_links: Sequence[str] = (),
     ) -> bool:
-        """Fit settings on all folds, rung by rung, then refinements of the best one; return whether all is done.
+        """Fit settings rung by rung, then refinements of the best one; then try other rankings of the best fit.
 
-        `lengths` returns a setting with other values of `length_weight`, if they are tried; `known_links` are the ways
-        to use known links that are tried.
+        Returns whether everything was done, and neither `progress` nor Ctrl-C stopped it.
+
+        Parameters
+        ----------
+        runner : Runner
+        rungs : sequence of int
+            Rung r runs 1/r of the iterations of a setting, see `halving`.
+        refinements : sequence of Refinement
+        lengths : callable, optional
+            Given the best setting, returns the same with other values of `length_weight`, which are tried as well.
+        known_links : sequence of str
+            Ways to use known links that are tried, from `KNOWN_LINKS`; they need more than one fold.
         """
-        left, known_links = list(range(len(self.settings))), known_links if self.n_folds > 1 else ()
-        last_fits = self.n_folds * ((lengths is not None) + (1 + len(known_links) if known_links else 0))
+        if self.n_folds == 1:
+            known_links = ()
         with runner as start:
             try:
-                for r, rung in enumerate(rungs):
-                    n_fitted = successive.n_fitted(self.settings, left, len(rungs) - r)
-                    self.n_fits = self.n_done + self.n_folds * n_fitted + last_fits
-                    self.fit_rung(start, left, rung)
-                    left = successive.promoted(self.settings, left, self.trials)
+                self.fit_rungs(start, rungs, n_rankings=_n_rankings(lengths is not None, len(known_links)))
                 for refinement in refinements:
                     self.refine(start, refinement)
                 ranked = [self.choice().params]
@@ -81,6 +87,15 @@ class Search:
             except (KeyboardInterrupt, _Stopped):
                 return False
         return True
+
+    def fit_rungs(self, start: StartFit, rungs: Sequence[int], n_rankings: int) -> None:
+        """Fit settings on all folds, rung by rung; `n_rankings` more calls per fold are expected after that."""
+        left = list(range(len(self.settings)))
+        for r, rung in enumerate(rungs):
+            n_fitted = successive.n_fitted(self.settings, left, len(rungs) - r)
+            self.n_fits = self.n_done + self.n_folds * (n_fitted + n_rankings)
+            self.fit_rung(start, left, rung)
+            left = successive.promoted(self.settings, left, self.trials)
 
     def finished(self) -> list[Trial]:
         """Return the trials of the finished settings, in order, and those of other rankings."""
@@ -99,18 +114,18 @@ class Search:
         error.
         """
         trained = _choose(self._fitted(), self.one_standard_error)
-        able = [trial for trial in self.rankings if not _is_behind(trial, trained)]
-        if all(trial.params != trained.params for trial in able):
-            able.insert(0, trained)
-        able = [trial for trial in able if not trial.hub_share > self.most_suggested] or able
-        best, without = max(able, key=_score), [trial for trial in able if not trial.uses_links]
-        if best.uses_links and without:
-            other = max(without, key=_score)
-            mean, error = best.ahead_of(other)
-            return best if mean > error else other
+        eligible = [trial for trial in self.rankings if not trained.is_clearly_ahead_of(trial)]
+        if all(trial.params != trained.params for trial in eligible):
+            eligible.insert(0, trained)
+        # A hub share that was not measured is nan, which is not above the limit.
+        eligible = [trial for trial in eligible if not trial.hub_share > self.most_suggested] or eligible
+        best = max(eligible, key=_score)
+        best_without_links = max((trial for trial in eligible if not trial.uses_links), key=_score, default=best)
+        if best.uses_links and not best.is_clearly_ahead_of(best_without_links):
+            return best_without_links
         return best
 
-    def fit_rung(self, start: Any, tried: Sequence[int], rung: int) -> None:
+    def fit_rung(self, start: StartFit, tried: Sequence[int], rung: int) -> None:
         """Fit settings on all folds for a share of their iterations."""
         futures: dict[Future[Any], tuple[int, int]] = {}
         for s in tried:
@@ -126,7 +141,7 @@ class Search:
             self.n_done += 1
             self._report(self._finish(s, results[s]) if len(results[s]) == self.n_folds else [])
 
-    def refine(self, start: Any, refinement: Refinement) -> None:
+    def refine(self, start: StartFit, refinement: Refinement) -> None:
         """Try what a refinement finds in the trials, if anything."""
         setting = refinement(self.finished())
         if setting is not None:
@@ -134,7 +149,7 @@ class Search:
             self.n_fits += self.n_folds
             self.fit_rung(start, [len(self.settings) - 1], 1)
 
-    def rank(self, start: Any, by_fold: Sequence[Sequence[dict[str, Any]]], params: Any = None) -> None:
+    def rank(self, start: StartFit, by_fold: Sequence[Sequence[dict[str, Any]]], params: Any = None) -> None:
         """Evaluate rankings of one fit, given for each fold.
 
         `params` are those of the trials, if settings differ between folds.
@@ -145,7 +160,7 @@ class Search:
         self.rankings += trials
         self._report(trials)
 
-    def learn_links(self, start: Any, settings: Sequence[dict[str, Any]], kinds: Sequence[str]) -> None:
+    def learn_links(self, start: StartFit, settings: Sequence[dict[str, Any]], kinds: Sequence[str]) -> None:
         """Learn the link weights of settings that share a fit.
 
         All settings are tried with the first kind of known links, and the best of them with the others. A fold is
@@ -173,7 +188,7 @@ class Search:
         others = np.concatenate([part for g, part in enumerate(pairs) if g != f])
         return learned_weights(others, kind) or dict.fromkeys(LINK_WEIGHTS, 0.0)
 
-    def _on_each_fold(self, start: Any, settings: Sequence[Any], fit: Callable[..., Any]) -> list[Any]:
+    def _on_each_fold(self, start: StartFit, settings: Sequence[Any], fit: Callable[..., Any]) -> list[Any]:
         """Run a function on all folds, each with its own settings; the last one is not reported yet."""
         results = []
         for future in [start(setting, f, fit) for f, setting in enumerate(settings)]:
@@ -204,14 +219,16 @@ class Search:
         return SelectProgress(self.n_done, self.n_fits, time.perf_counter() - self._started, best, finished)
 
 
+def _n_rankings(tries_lengths: bool, n_known_links: int) -> int:
+    """Return the number of calls per fold that try other rankings: of `rank` and `learn_links`."""
+    n_calls = 1 if tries_lengths else 0
+    if n_known_links:
+        n_calls += 1 + n_known_links  # one to compare links with non-links, and one for each way to use known links
+    return n_calls
+
+
 def _score(trial: Trial) -> float:
     return trial.score
-
-
-def _is_behind(trial: Trial, other: Trial) -> bool:
-    """Return whether a trial is worse than another by more than a standard error."""
-    mean, error = other.ahead_of(trial)
-    return mean > error
 
 
 def as_trials(by_fold: Sequence[tuple[list[Evaluation], float]]) -> list[Trial]:

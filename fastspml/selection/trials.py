@@ -99,6 +99,16 @@ class Trial:
         """Return the mean difference of the scores, fold by fold, from another trial's, and its standard error."""
         return _mean_and_error(np.array(self.fold_scores) - np.array(other.fold_scores))
 
+    def is_clearly_ahead_of(self, other: Trial) -> bool:
+        """Return whether this trial is ahead by more than a standard error; a single fold has none, so it never is."""
+        mean, error = self.ahead_of(other)
+        return mean > error
+
+
+def best_of(trials: Sequence[Trial]) -> Trial:
+    """Return the trial with the best score, the first of equal ones."""
+    return max(trials, key=lambda trial: trial.score)
+
 
 def mean_of_defined(values: Sequence[float] | np.ndarray) -> float:
     """Return the mean of the values that are not nan; nan if all are."""
@@ -192,8 +202,7 @@ class Selection:
         name = self.best_baseline_
         if name is None or self.best_trial_ is None:
             return True
-        mean, error = self.best_trial_.ahead_of(self.baselines_[name])
-        return mean > error
+        return self.best_trial_.is_clearly_ahead_of(self.baselines_[name])
 
     def comparison(self) -> str:
         """Return a sentence that compares the choice with the best baseline."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fastspml.checks import check_positive, quoted
-from fastspml.kernels.arguments import N_SUMMED
 from fastspml.metric import FullMetric
 from fastspml.network import Network
 from fastspml.ranking.model_records import forget_calibrations
@@ -17,7 +16,7 @@ from fastspml.training.loop import train
 from fastspml.training.packed import pack
 from fastspml.training.problem import Prepared, Problem
 from fastspml.training.progress_bar import shown
-from fastspml.training.state import ProgressCall, State, make_sums, new_state
+from fastspml.training.state import ProgressCall, State, make_sums
 
 if TYPE_CHECKING:
     from fastspml.training.mtspml import MTSPML
@@ -48,7 +47,7 @@ def add_task(
         )
     if network.name in model.task_names_:
         raise ValueError(f"there is a task called {network.name!r} already; use partial_fit to continue it.")
-    task_regs = list(model.algorithm(len(model.task_names_)).regs[1:])
+    task_regs = list(model.fitted_algorithm.regs[1:])
     task_reg = _new_reg(model, task_reg)
     with shown(progress, f"task {network.name}") as call:
         prepared = grown_networks(model, [network])
@@ -88,37 +87,36 @@ def _problem_of_new_task(model: MTSPML, prepared: Prepared, task_reg: float, is_
 
 def _state_of_new_task(model: MTSPML, is_frozen: bool) -> State:
     """Return a state of two metrics: the common one, given or to be moved, and that of a task to be added."""
-    before = model.state_
-    totals = np.zeros((len(before.sums.totals), 2))
+    before, whole, common = model.state_, model.state_.whole, model.common_metric_
+    totals = np.zeros((len(whole.totals), 2))
     if is_frozen:
-        common = model.common_metric_
+        first, harmonic = 0, 0.0
         totals[:, 0] = pack(common.block) if isinstance(common, FullMetric) else common.weights
-        state = new_state(totals, 1, False, before.kept_features)
     else:
-        totals[:, 0] = before.totals[:, 0]
-        state = new_state(totals, 1, False, before.kept_features, ahead=np.array([0, -before.iteration]))
-        sums = make_sums(before.iteration, totals, state.sums.moments, before.harmonic)
-        state = replace(state, sums=sums, first=before.iteration)
-    whole = before.whole
-    state.sums = state.sums._replace(factor_totals=whole.factor_totals.copy(), squares=whole.squares.copy())
-    return state
+        first, harmonic = before.iteration, before.harmonic
+        totals[:, 0] = whole.totals[:, 0]
+    sums = make_sums(
+        first, totals, np.zeros((0, 2)), harmonic,
+        factor_totals=whole.factor_totals.copy(), squares=whole.squares.copy(),
+    )  # fmt: skip
+    no_counts: np.ndarray = np.zeros((0, 1), dtype=np.int64)
+    return State(sums, no_counts, before.kept_features, ahead=np.array([0, -first]), first=first)
 
 
 def _with_new_task(before: State, added: State, is_frozen: bool) -> State:
     """Return the state of a model with one more task. Other tasks keep their clocks; an unfinished round is closed."""
-    n_tasks = before.counts.shape[1]
-    n_done = added.iteration if is_frozen else added.iteration - before.iteration
-    totals = np.column_stack([before.totals, added.totals[:, 1]])
+    n_tasks, whole = before.counts.shape[1], added.whole
+    totals = np.column_stack([before.totals, whole.totals[:, 1]])
     violations = np.column_stack([before.violations, np.full(before.iteration, -1)])
-    clocks = np.append(before.iteration + before.ahead, n_done)
-    iteration, harmonic = before.iteration, before.harmonic
+    clocks = np.append(before.iteration + before.ahead, added.clock(1))
+    last = before  # the iterations of the model, which those with a frozen common metric do not count among
     if not is_frozen:
-        totals[:, 0] = added.totals[:, 0]
-        absent: np.ndarray = np.full((n_done, n_tasks), -1)
+        last = added
+        totals[:, 0] = whole.totals[:, 0]
+        clocks[0] = added.iteration
+        absent: np.ndarray = np.full((len(added.violations), n_tasks), -1)
         violations = np.concatenate([violations, np.column_stack([absent, added.violations])])
-        iteration, harmonic = added.iteration, added.harmonic
-        clocks[0] = iteration
     work = {name: before.work[name] + added.work[name] for name in before.work}
-    factor_totals, squares = added.whole[2:N_SUMMED]
-    sums = make_sums(iteration, totals, np.zeros((0, n_tasks + 2)), harmonic, work, factor_totals, squares)
-    return State(sums, violations, before.kept_features, clocks - iteration)
+    no_moments = np.zeros((0, n_tasks + 2))
+    sums = make_sums(last.iteration, totals, no_moments, last.harmonic, work, whole.factor_totals, whole.squares)
+    return State(sums, violations, before.kept_features, clocks - last.iteration)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastspml.kernels import algorithms, factored
 from fastspml.kernels.arguments import VIOLATED_DTYPE, Buffers, DiagonalBuffers, FactoredBuffers, FullBuffers, Sums
-from fastspml.training.problem import Problem, check_finite, project, projected_sums
+from fastspml.training.problem import Problem, check_finite, project_each, projected_combined
 from fastspml.training.state import State, copy_sums
 
 CHUNK_TRIPLETS = 200_000  # evaluated at most between two calls of `progress`: some tenths of a second
@@ -80,18 +80,18 @@ def run_next_chunk(problem: Problem, state: State, last: int, workspace: Workspa
     """Run the next iterations of a state, at most to the last, and project if due."""
     began, iteration = time.perf_counter(), state.iteration
     last = _chunk_end(problem, iteration, last, workspace.chunk_triplets)
-    projects = problem.is_full and not problem.projects_sums and problem.is_projection_due(last)
+    projects = problem.is_full and not problem.projects_combined and problem.is_projection_due(last)
     sums = copy_sums(state.sums) if projects else state.sums  # the state changes when its projection is done
     evaluated, settings = sums, problem.settings_of(state)
-    if problem.is_full and problem.projects_sums and problem.is_projection_due(iteration):
-        evaluated = sums._replace(totals=projected_sums(problem, state))
+    if problem.is_full and problem.projects_combined and problem.is_projection_due(iteration):
+        evaluated = sums._replace(totals=projected_combined(problem, state))
         settings = settings._replace(evaluates_given=True)
     algorithms.run_chunk(
         np.uint64(last), problem.stacked, settings, evaluated, sums, workspace.buffers, state.counts_until(last)
     )
     check_finite(problem, sums.counters)
     if projects:
-        state.sums = project(problem, replace(state, sums=sums))
+        state.sums = project_each(problem, replace(state, sums=sums))
     workspace.chunk_triplets = _next_chunk(workspace.chunk_triplets, time.perf_counter() - began)
 
 
@@ -100,7 +100,7 @@ def _chunk_end(problem: Problem, iteration: int, last: int, chunk_triplets: int)
     last = min(last, iteration + max(1, min(chunk_triplets, CHUNK_TRIPLETS) // problem.n_triplets))
     every = problem.projection_interval
     if problem.is_full and every:
-        if problem.projects_sums and problem.is_projection_due(iteration):
+        if problem.projects_combined and problem.is_projection_due(iteration):
             return iteration + 1  # evaluated at projected sums, which hold for one iteration only
         last = min(last, (iteration // every + 1) * every)
     return last

@@ -70,7 +70,7 @@ def grown_networks(model: Estimator, networks: list[Network]) -> Prepared:
                 )
     prepared = _laid_out(model, networks, weighting)
     if prepared.kept_features is not None:
-        model.check_memory(len(prepared.kept_features), model.algorithm(len(model.task_names_)))
+        model.check_memory(len(prepared.kept_features), model.fitted_algorithm)
     return prepared
 
 
@@ -95,12 +95,18 @@ def common_tokenizer(networks: Sequence[Network]) -> Tokenizer | None:
 def check_continues(model: Estimator, n_tasks: int) -> None:
     """Refuse parameters that do not fit the state of a model."""
     state, n_metrics = model.state_, model.algorithm(n_tasks).n_metrics
-    before = (state.form, len(state.ahead), len(state.sums.moments) > 0, state.sums.factor_totals.shape)
-    n_factored = model.n_features_ * model.ensemble if model.factor_width else 0
     # The model of a checkpoint has no metrics, and one whose fit was cut off may have those of an earlier fit.
     has_metrics = getattr(model, "n_iters_", None) == state.iteration
-    is_same_rank = not has_metrics or model.metric_for(0).rank in (0, model.rank)
-    if not is_same_rank or before != (model.form, n_metrics, bool(model.average), (n_factored, model.factor_width)):
+    # Rows of factors are padded, so that their width does not determine the rank.
+    rank = model.regularised_metrics()[0].rank if has_metrics and state.form == "factored" else model.rank
+    is_continued = (
+        state.form == model.form
+        and rank == model.rank
+        and len(state.ahead) == n_metrics
+        and (len(state.sums.moments) > 0) == model.average
+        and state.sums.factor_totals.shape == model.factor_shape
+    )
+    if not is_continued:
         raise ValueError(
             "metric, rank, ensemble, average and the number of tasks cannot change while training continues."
         )
@@ -112,8 +118,7 @@ def check_continues(model: Estimator, n_tasks: int) -> None:
 
 
 def _laid_out(model: Estimator, networks: list[Network], weighting: Weighting | None) -> Prepared:
-    has_tasks = model.algorithm(len(model.task_names_)).has_tasks
-    return lay_out(networks, weighting, not has_tasks, model.form, model.state_.kept_features)
+    return lay_out(networks, weighting, model.fitted_algorithm.has_tasks, model.form, model.state_.kept_features)
 
 
 # ---- new features ----------------------------------------------------------------------------------------------------

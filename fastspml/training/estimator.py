@@ -140,6 +140,11 @@ class Estimator(Parameters, ModelRecords, ABC):
     def algorithm(self, n_tasks: int) -> Algorithm:
         """Return the algorithm, with the weights and priors of its metrics, for a number of tasks."""
 
+    @property
+    def fitted_algorithm(self) -> Algorithm:
+        """The algorithm for the tasks that the model was fitted on."""
+        return self.algorithm(len(self.task_names_))
+
     @abstractmethod
     def set_learned(self) -> None:
         """Set the learned attributes from the state."""
@@ -173,7 +178,7 @@ class Estimator(Parameters, ModelRecords, ABC):
         -------
         self
         """
-        return self._finished(self.fit_until(self.prepare(networks), [self.n_iters], progress, runner))
+        return self._run_to_end(self.fit_until(self.prepare(networks), [self.n_iters], progress, runner))
 
     def prepare(self, networks: Networks) -> Prepared:
         """Weight networks and lay them out as flat arrays, for any number of fits by `fit_until`."""
@@ -181,19 +186,19 @@ class Estimator(Parameters, ModelRecords, ABC):
         networks = as_networks(networks)
         kind = suitable_weightings(networks)[0] if self.weighting == "auto" else self.weighting
         weighting = None if kind is None else as_weighting(kind).fit(networks)
-        return lay_out(networks, weighting, not self.algorithm(len(networks)).has_tasks, self.form)
+        return lay_out(networks, weighting, self.algorithm(len(networks)).has_tasks, self.form)
 
     def fit_until(
         self,
         prepared: Prepared,
-        iterations: Sequence[int],
+        stops: Sequence[int],
         progress: ProgressCall | str | None = None,
         runner: Runner | None = None,
     ) -> Iterator[Self]:
-        """Fit, and yield self after each number of iterations, ascending.
+        """Begin a fit; return an iterator that runs it and yields self at each of the iterations in `stops`, ascending.
 
-        Each time the learned attributes are those of a fit of that many iterations, bit for bit. All of them together
-        cost one fit.
+        At each stop the learned attributes are those of a fit of that many iterations, bit for bit. All stops together
+        cost one fit. Arguments are checked now, not when the iterator is first used.
         """
         self.check_params()
         networks = prepared.networks
@@ -206,7 +211,7 @@ class Estimator(Parameters, ModelRecords, ABC):
         self.state_ = self._new_state(prepared)
         forget_nodes(self)
         forget_calibrations(self)
-        return self.run(prepared, iterations, progress, runner)
+        return self.run(prepared, stops, progress, runner)
 
     def run(
         self,
@@ -215,15 +220,22 @@ class Estimator(Parameters, ModelRecords, ABC):
         progress: ProgressCall | str | None = None,
         runner: Runner | None = None,
     ) -> Iterator[Self]:
-        """Run the iterations that `state_` has not done yet; yield self, with learned attributes, at each stop."""
+        """Return an iterator that runs the iterations that `state_` lacks, and yields self at each stop.
+
+        As in `fit_until`, arguments are checked now: only `_run` is a generator.
+        """
+        return self._run(self.problem(prepared), stops, progress, runner)
+
+    def _run(
+        self, problem: Problem, stops: Sequence[int], progress: ProgressCall | str | None, runner: Runner | None
+    ) -> Iterator[Self]:
         calibrated = self._metrics_of_tasks() if calibrations_of(self) else []
 
         def learn() -> None:
             self.set_learned()
-            if not all(map(Metric.is_same_as, calibrated, self._metrics_of_tasks())):
+            if calibrated and not all(map(Metric.is_same_as, calibrated, self._metrics_of_tasks())):
                 forget_calibrations(self)
 
-        problem = self.problem(prepared)
         try:
             with shown(progress, type(self).__name__) as call, logged_compilation():
                 for _ in train(problem, self.state_, stops, call, self.n_usable_threads, runner):
@@ -244,7 +256,7 @@ class Estimator(Parameters, ModelRecords, ABC):
         self.check_fitted()
         self.check_params()
         prepared = same_networks(self, as_networks(networks))
-        return self._finished(self.run(prepared, [self.n_iters], progress, runner))
+        return self._run_to_end(self.run(prepared, [self.n_iters], progress, runner))
 
     def partial_fit(
         self, networks: Networks, n_iters: int | None = None, progress: ProgressCall | str | None = None
@@ -279,10 +291,10 @@ class Estimator(Parameters, ModelRecords, ABC):
         """
         n_iters = self.n_more_iters(n_iters)
         if not hasattr(self, "state_"):
-            return self._finished(self.fit_until(self.prepare(networks), [n_iters], progress))
+            return self._run_to_end(self.fit_until(self.prepare(networks), [n_iters], progress))
         prepared = grown_networks(self, as_networks(networks))
         names = [network.name for network in prepared.networks]
-        if self.algorithm(len(self.task_names_)).has_tasks and names != self.task_names_:
+        if self.fitted_algorithm.has_tasks and names != self.task_names_:
             raise ValueError(
                 f"the tasks of this model are {', '.join(self.task_names_)}, in this order, got {', '.join(names)}; "
                 "use add_task to add a task."
@@ -290,11 +302,11 @@ class Estimator(Parameters, ModelRecords, ABC):
         check_continues(self, len(names))
         extend_model(self, prepared)
         self.task_names_ = names
-        return self._finished(self.run(prepared, [self.state_.iteration + n_iters], progress))
+        return self._run_to_end(self.run(prepared, [self.state_.iteration + n_iters], progress))
 
-    def _finished(self, fits: Iterator[Self]) -> Self:
-        """Run fits to their end, and return self."""
-        for _ in fits:
+    def _run_to_end(self, stops: Iterator[Self]) -> Self:
+        """Run a fit, which is lazy, past all of its stops; return self."""
+        for _ in stops:
             pass
         return self
 
@@ -312,23 +324,32 @@ class Estimator(Parameters, ModelRecords, ABC):
         algorithm = self.algorithm(len(prepared.networks))
         settings = kernel_settings(self, algorithm)
         return Problem(
-            prepared, settings, self.form, self.projection_interval, algorithm.projects_sums, int(self.shards)
+            prepared, settings, self.form, self.projection_interval, algorithm.projects_combined, int(self.shards)
         )
 
     def _new_state(self, prepared: Prepared) -> State:
         algorithm, kept_features = self.algorithm(len(prepared.networks)), prepared.kept_features
         if kept_features is not None:
             self.check_memory(len(kept_features), algorithm)
-        totals = np.zeros((n_entries(self.n_features_, kept_features), algorithm.n_metrics))
-        dtype = prepared.stacked.rows.values.dtype
         return new_state(
-            totals, algorithm.n_groups, bool(self.average), kept_features, None, self.factor_width, dtype, self.ensemble
+            np.zeros((n_entries(self.n_features_, kept_features), algorithm.n_metrics)),
+            algorithm.n_groups,
+            bool(self.average),
+            kept_features,
+            factor_width=self.factor_width,
+            factor_dtype=prepared.stacked.rows.values.dtype,
+            n_members=self.ensemble,
         )
 
     @property
     def factor_width(self) -> int:
         """Length of a row of factors in the state; 0 without factors."""
         return factor_width(self.rank // self.ensemble) if self.form == "factored" else 0
+
+    @property
+    def factor_shape(self) -> tuple[int, int]:
+        """Shape of the totals of the factors: a row per feature and member of the ensemble; (0, 0) without factors."""
+        return (self.n_features_ * self.ensemble if self.factor_width else 0), self.factor_width
 
     @property
     def n_usable_threads(self) -> int:
@@ -338,15 +359,18 @@ class Estimator(Parameters, ModelRecords, ABC):
     @property
     def projection_interval(self) -> int:
         """Iterations between projections during training; 0 if there are none."""
-        return {"every": 1, "end": 0, "never": 0}.get(self.projection, self.projection)  # type: ignore[arg-type, return-value]
+        if isinstance(self.projection, str):
+            return 1 if self.projection == "every" else 0
+        return int(self.projection)
 
     def check_memory(self, n_features: int, algorithm: Algorithm) -> None:
         """Refuse a full metric of more features than the memory that is free can hold."""
         n_metrics = algorithm.n_metrics
-        copies = 1 if self.shards == 1 else 2 + 2 * self.n_usable_threads  # totals, those of the round, of its shards
-        triangles = n_metrics * (2 if self.average else 1) / 2 * copies
-        squares = n_metrics + 3 + (n_metrics - 1 if algorithm.projects_sums else 0)  # metrics, room for a projection
-        needed, available = (triangles + squares) * 8 * n_features**2, available_memory()
+        n_summed = 2 if self.average else 1  # the totals V, and the moments U
+        n_states = 1 if self.shards == 1 else 2 + 2 * self.n_usable_threads  # of the fit, its round, and shards
+        n_projected = 3 + (n_metrics - 1 if algorithm.projects_combined else 0)  # matrices of a projection
+        n_squares = n_states * n_summed * n_metrics / 2 + n_metrics + n_projected  # totals are packed triangles
+        needed, available = n_squares * 8 * n_features**2, available_memory()
         sentence = f"a full metric of {n_features} features takes {needed / 1e9:.1f} GB"
         logger.info(sentence)
         if needed > available:
@@ -358,7 +382,7 @@ class Estimator(Parameters, ModelRecords, ABC):
 
     def learned_metric(self, column: int, is_projected: bool) -> Metric:
         """Return one of the learned metrics, by its column of the totals; the first one has the factors."""
-        algorithm = self.algorithm(len(self.state_.ahead) - 1)
+        algorithm = self.fitted_algorithm
         entries = learned_entries(
             self.state_, algorithm, column, average=self.average, is_projected=is_projected,
             projection_interval=self.projection_interval,
@@ -458,12 +482,14 @@ class Estimator(Parameters, ModelRecords, ABC):
 
     def task_name(self, task: int | str) -> str:
         """Return the name of a task that is given by its position or its name."""
-        if not is_whole(task):
-            return str(task)
+        return self.task_names_[self.task_number(task)] if is_whole(task) else str(task)
+
+    def task_number(self, task: Any) -> int:
+        """Return the number of a task as an int, or refuse what is none; like an index it may count from the end."""
         n_tasks = len(self.task_names_)
-        if not -n_tasks <= int(task) < n_tasks:
+        if not is_whole(task) or not -n_tasks <= int(task) < n_tasks:
             raise ValueError(f"a task is named or numbered from 0 to {n_tasks - 1}; got {quoted(task)}.")
-        return self.task_names_[int(task)]
+        return int(task)
 
     # ---- checks ----
 

@@ -24,15 +24,15 @@ FILTER_BITS_PER_LINK = 16  # of the Bloom filter: one pair in 17 without a link 
 
 
 def stack(
-    networks: Sequence[Network], pooled: bool, kept_features: np.ndarray | None = None, with_rows: bool = True
+    networks: Sequence[Network], has_tasks: bool, kept_features: np.ndarray | None = None, with_rows: bool = True
 ) -> Stack:
-    """Lay networks out for the kernels, as one group or as a group each.
+    """Lay networks out for the kernels: a group of triplets for each if `has_tasks`, otherwise one group of all.
 
     Only `kept_features` are laid out, in that order, if they are given. Without rows, triplets can be drawn, but not
     evaluated. Features that tasks share are laid out once. Those of a single network that is large or mapped are not
     copied, and copies that mapped networks need are stored in files again.
     """
-    group_starts = np.array([0, len(networks)] if pooled else range(len(networks) + 1), dtype=np.uint64)
+    group_starts = np.array(range(len(networks) + 1) if has_tasks else [0, len(networks)], dtype=np.uint64)
     groups = [networks[first:last] for first, last in pairwise(group_starts.tolist())]
     draws_by_number = [_draws_by_number(group) for group in groups]
     distinct = {id(network.features): network.features for network in networks}

@@ -37,6 +37,7 @@ from fastspml.ranking.model_records import calibrations_of, hidden_nodes_of
 from fastspml.training.estimator import Estimator
 from fastspml.training.mtspml import MTSPML
 from fastspml.training.parameter_json import params_from_json, params_to_json
+from fastspml.training.problem import Algorithm
 from fastspml.training.spml import SPML
 from fastspml.training.state import WORK_COUNTERS, Round, State, make_sums, n_entries
 
@@ -134,17 +135,29 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
 def _write_learner(file: Writer, parent: Any, name: str, model: Any, with_metrics: bool = True) -> None:
     group = file.group(parent, name)
+    _write_unfitted(file, group, model)
+    if not hasattr(model, "state_"):
+        return
+    _check_state(model)
+    if with_metrics:
+        _check_metrics(model)
+    _write_fit(file, group, model)
+    if with_metrics:
+        _write_learned(file, group, model)
+
+
+def _write_unfitted(file: Writer, group: Any, model: Any) -> None:
+    """Write the parameters of a model and, if they are known, its hidden nodes and the sizes of its networks."""
     file.text(group, "kind", type(model).__name__)
     file.text(group, "parameters", params_to_json(model.get_params()))
     if hidden_nodes_of(model) is not None:
         write_list(file, group, "hidden_nodes", model.hidden_nodes_, write_positions)
     if hasattr(model, "n_nodes_"):
         file.array(group, "n_nodes", np.array(model.n_nodes_, dtype=np.int64))
-    if not hasattr(model, "state_"):
-        return
-    _check_state(model)
-    if with_metrics:
-        _check_metrics(model)
+
+
+def _write_fit(file: Writer, group: Any, model: Any) -> None:
+    """Write what a fit begins with, and its state."""
     file.array(group, "n_features", model.n_features_)
     file.texts(group, "task_names", model.task_names_)
     if model.vocabulary_ is not None:
@@ -155,8 +168,10 @@ def _write_learner(file: Writer, parent: Any, name: str, model: Any, with_metric
     if getattr(model, "tokenizer_", None) is not None:
         write_tokenizer(file, group, "tokenizer", model.tokenizer_)
     _write_state(file, group, "state", model.state_)
-    if not with_metrics:
-        return
+
+
+def _write_learned(file: Writer, group: Any, model: SPML | MTSPML) -> None:
+    """Write the metrics and calibrations of a model."""
     for task, calibration in calibrations_of(model).items():
         write_calibration(file, group, f"calibration_{model.task_names_.index(task)}", calibration)
     if isinstance(model, SPML):
@@ -244,29 +259,38 @@ def _read_metrics(file: Reader, parent: Any, name: str) -> list[Metric]:
 
 def _check_state(model: Any) -> None:
     """Refuse an inconsistent state, with which training would write beyond the end of an array."""
-    state, n_features, algorithm = model.state_, model.n_features_, model.algorithm(len(model.task_names_))
+    state, n_features, algorithm = model.state_, model.n_features_, model.fitted_algorithm
     if state.form != model.form:
         raise ValueError(f"the model was not fitted with metric={model.form!r}; set that back, or fit it again.")
-    n_metrics, n_groups = algorithm.n_metrics, algorithm.n_groups
     if state.kept_features is not None:
         check_columns(state.kept_features, n_features)
-    n_totals, width = n_entries(n_features, state.kept_features), model.factor_width
-    n_averaged, n_factored = len(state.sums.moments) and n_totals, n_features * model.ensemble if width else 0
-    shapes = [(n_totals, n_metrics), (n_averaged, n_metrics), (n_factored, width), (n_factored,)]
     _check_consistent(
         len(model.task_names_) > 0
-        and state.violations.shape == (state.iteration, n_groups)
-        and _shapes(state.sums) == shapes
-        and state.ahead.shape == (n_metrics,)
-        and state.ahead[0] == 0
-        and (state.iteration + state.ahead >= 0).all()
-        and (state.round is None or _fits(state.round, state, shapes))
+        and _has_consistent_arrays(model, state, algorithm)
         and (model.vocabulary_ is None or len(model.vocabulary_) == n_features)
         and all(w is None or w.n_features_ == n_features for w in (model.weighting_, model.network_weighting_))
     )
     rounds = [] if state.round is None else [state.round.base, state.round.local]
     if not all(_is_finite(sums) for sums in [state.sums, *rounds] if sums is not None):
         raise ValueError("the totals are not finite; fit the model again, with a larger reg or smaller features.")
+
+
+def _has_consistent_arrays(model: Any, state: State, algorithm: Algorithm) -> bool:
+    """Return whether the arrays of a state have the shapes that the parameters of the model require."""
+    n_totals = n_entries(model.n_features_, state.kept_features)
+    n_averaged = n_totals if len(state.sums.moments) else 0
+    n_factor_rows, _ = model.factor_shape
+    shapes = [
+        (n_totals, algorithm.n_metrics), (n_averaged, algorithm.n_metrics), model.factor_shape, (n_factor_rows,)
+    ]  # fmt: skip
+    return (
+        _shapes(state.sums) == shapes
+        and state.violations.shape == (state.iteration, algorithm.n_groups)
+        and state.ahead.shape == (algorithm.n_metrics,)
+        and state.ahead[0] == 0
+        and bool((state.iteration + state.ahead >= 0).all())
+        and (state.round is None or _fits(state.round, state, shapes))
+    )
 
 
 def _shapes(sums: Sums) -> list[tuple[int, ...]]:
@@ -295,12 +319,12 @@ def _fits(round: Round, state: State, shapes: Any) -> bool:
 
 def _check_metrics(model: Any) -> None:
     """Refuse metrics that are not those of the state."""
-    n_metrics = model.algorithm(len(model.task_names_)).n_metrics
-    has_metrics = getattr(model, "n_iters_", None) == model.state_.iteration
-    metrics = [*model.regularised_metrics(), *(getattr(model, "combined_metrics_", None) or [])] if has_metrics else []
+    _check_consistent(getattr(model, "n_iters_", None) == model.state_.iteration)
+    regularised, combined = model.regularised_metrics(), getattr(model, "combined_metrics_", None) or []
     _check_consistent(
-        len(metrics) in (n_metrics, n_metrics + len(model.task_names_))
-        and all(metric.n_features == model.n_features_ for metric in metrics)
+        len(regularised) == model.fitted_algorithm.n_metrics
+        and len(combined) in (0, len(model.task_names_))
+        and all(metric.n_features == model.n_features_ for metric in [*regularised, *combined])
     )
 
 
@@ -343,8 +367,8 @@ def _write_sums(file: Writer, group: Any, sums: Sums) -> None:
         file.array(group, "squares", sums.squares)
     file.array(group, "harmonic", float(sums.harmonic[0]))
     work = file.group(group, "work")
-    for counter, column in WORK_COUNTERS.items():
-        file.array(work, STORED_COUNTERS[counter], int(sums.counters[column]))
+    for counter, place in WORK_COUNTERS.items():
+        file.array(work, STORED_COUNTERS[counter], int(sums.counters[place]))
 
 
 def _read_state(file: Reader, parent: Any, name: str) -> State:

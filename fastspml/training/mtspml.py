@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastspml.checks import check_positive, is_whole, quoted
+from fastspml.checks import check_positive, quoted
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.training.adding import add_task
@@ -112,7 +112,7 @@ class MTSPML(MTSPMLParameters):
             regs=tuple(float(reg) for reg in (self.common_reg, *task_regs)),  # type: ignore[arg-type]
             priors=(PRIORS[self.prior], *[0.0] * n_tasks),
             start=2.0,
-            projects_sums=self.project == "combined",
+            projects_combined=self.project == "combined",
         )
 
     def check_params(self) -> None:
@@ -204,6 +204,4 @@ class MTSPML(MTSPMLParameters):
                 found = "no task is" if task not in names else f"{names.count(task)} tasks are"
                 raise ValueError(f"{found} called {quoted(task)}; the tasks are {', '.join(names)}.")
             return names.index(task)
-        if not is_whole(task) or not -len(names) <= task < len(names):
-            raise ValueError(f"a task is named or numbered from 0 to {len(names) - 1}; got {quoted(task)}.")
-        return int(task)
+        return self.task_number(task)

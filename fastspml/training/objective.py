@@ -25,8 +25,7 @@ BLOCK_TRIPLETS = 2**14  # drawn triplets whose rows are copied at a time
 
 def objective(model: Estimator, networks: list[Network], n_triplets: int | None = None) -> float:
     """Return the objective, with means over all triplets, or over `n_triplets` sampled ones."""
-    value, n_tasks = regulariser(model), len(model.task_names_)
-    has_tasks = model.algorithm(n_tasks).has_tasks
+    value, has_tasks = regulariser(model), model.fitted_algorithm.has_tasks
     names = [network.name for network in networks]
     if has_tasks and names != model.task_names_:
         raise ValueError(
@@ -39,7 +38,7 @@ def objective(model: Estimator, networks: list[Network], n_triplets: int | None 
 
 def regulariser(model: Estimator) -> float:
     """Return the part of the objective that does not depend on networks; factors are not regularised."""
-    algorithm = model.algorithm(len(model.task_names_))
+    algorithm = model.fitted_algorithm
     weights = zip(algorithm.regs, algorithm.priors, model.regularised_metrics(), strict=True)
     return sum(
         reg / 2.0 * _without_factors(metric).sqnorm_from(prior) for reg, prior, metric in weights if np.isfinite(reg)
@@ -64,7 +63,7 @@ def _hinge_total(metric: Metric, network: Network, margin: float) -> float:
 def sample_triplets(networks: Sequence[Network], seed: int, n_triplets: int) -> np.ndarray:
     """Return triplets drawn uniformly from networks, as iteration 0; rows of (q, i, j, l), shape (n_triplets, 4)."""
     drawn = np.empty((n_triplets, 4), dtype=np.int64)
-    stacked = stack(networks, pooled=True, with_rows=False)
+    stacked = stack(networks, has_tasks=False, with_rows=False)
     draws.sample_triplets(stacked, np.uint64(0), np.uint64(seed), np.uint64(0), drawn)  # training starts at iteration 1
     return drawn
 

@@ -45,7 +45,7 @@ class Algorithm:
     regs: tuple[float, ...]  # regularisation weight of every metric; inf keeps a metric at its prior
     priors: tuple[float, ...]  # what every metric is pulled to, as a multiple of I
     start: float  # the hinge of the first iteration is evaluated at start * I
-    projects_sums: bool = False  # project M_0 + M_q only, and not M_0 and every M_q
+    projects_combined: bool = False  # project M_0 + M_q only, and not M_0 and every M_q
 
     @property
     def n_metrics(self) -> int:
@@ -69,7 +69,7 @@ class Prepared:
 
 
 def lay_out(
-    networks: list[Network], weighting: Weighting | None, is_pooled: bool, form: str, known: np.ndarray | None = None
+    networks: list[Network], weighting: Weighting | None, has_tasks: bool, form: str, known: np.ndarray | None = None
 ) -> Prepared:
     """Return networks as they are trained on: over one vocabulary, weighted alike, as flat arrays.
 
@@ -88,7 +88,7 @@ def lay_out(
         kept_features = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
         if known is not None:
             kept_features = np.concatenate([known, kept_features[~np.isin(kept_features, known)]])
-    return Prepared(networks, weighting, kept_features, stack(networks, is_pooled, kept_features))
+    return Prepared(networks, weighting, kept_features, stack(networks, has_tasks, kept_features))
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Problem:
     settings: Settings  # of one stream of iterations; `settings_of` has those of a state
     form: str  # of the metrics: "diagonal", "full" or "factored"
     projection_interval: int  # iterations between projections during training; 0 if there are none
-    projects_sums: bool  # whether only sums of the common and a task's metric are projected
+    projects_combined: bool  # whether only the sums M_0 + M_q are projected
     n_shards: int
 
     @property
@@ -125,7 +125,7 @@ class Problem:
     @property
     def clips(self) -> bool:
         """Whether kernels project the totals, which they do for diagonal metrics."""
-        return not self.is_full and self.projection_interval > 0 and not self.projects_sums
+        return not self.is_full and self.projection_interval > 0 and not self.projects_combined
 
     def settings_of(self, state: State) -> Settings:
         """Return the settings with which kernels continue a state."""
@@ -157,8 +157,8 @@ def kernel_settings(parameters: Estimator, algorithm: Algorithm) -> Settings:
         priors=np.array(algorithm.priors),
         regs=np.array(algorithm.regs, dtype=np.float64),
         has_tasks=algorithm.has_tasks,
-        clip_each_every=never if algorithm.projects_sums else every,
-        clip_sums_every=every if algorithm.projects_sums else never,
+        clip_each_every=never if algorithm.projects_combined else every,
+        clip_sums_every=every if algorithm.projects_combined else never,
         evaluates_given=False,
         clock_origin=np.uint64(0),
         clock_rate=np.uint64(1),
@@ -203,24 +203,30 @@ def unprojected(problem: Problem, state: State, column: int) -> np.ndarray:
     )
 
 
-def projected_sums(problem: Problem, state: State) -> np.ndarray:
-    """Return the projected sums of the common and every task's full metric, packed, in the columns of the tasks."""
-    given: np.ndarray = np.zeros(state.totals.shape)
+def projected_combined(problem: Problem, state: State) -> np.ndarray:
+    """Return the projections of the full metrics M_0 + M_q, packed, in the columns of the tasks; column 0 is zero."""
+    combined: np.ndarray = np.zeros(state.totals.shape)
     common = unprojected(problem, state, 0)
-    for column in range(1, given.shape[1]):
-        given[:, column] = pack(project_psd(common + unprojected(problem, state, column)))
-    return given
+    for column in range(1, combined.shape[1]):
+        combined[:, column] = pack(project_psd(common + unprojected(problem, state, column)))
+    return combined
 
 
-def project(problem: Problem, state: State) -> Sums:
-    """Return the sums of a state after each of its metrics is projected."""
-    settings, sums = problem.settings, copy_sums(state.sums)
-    harmonic = state.harmonic - 1.0 / state.iteration
-    if not problem.is_full:
-        touched = np.full(1, 1, dtype=np.uint64)  # a list that has overflowed: all totals are clipped
-        buffers = DiagonalBuffers(np.zeros(0), touched, np.zeros(len(settings.regs)))
-        clip_diagonal(buffers, settings, np.uint64(state.clock(0)), harmonic, sums)
-        return sums
+def project_each(problem: Problem, state: State) -> Sums:
+    """Return the sums of a state after the projection of each metric: M_0 and every M_q."""
+    sums, harmonic = copy_sums(state.sums), state.harmonic - 1.0 / state.iteration
+    if problem.is_full:
+        _project_full(problem, state, harmonic, sums)
+    else:
+        overflowed = np.full(1, 1, dtype=np.uint64)  # as a list of touched totals: all of them are clipped
+        buffers = DiagonalBuffers(np.zeros(0), overflowed, np.zeros(len(problem.settings.regs)))
+        clip_diagonal(buffers, problem.settings, np.uint64(state.clock(0)), harmonic, sums)
+    return sums
+
+
+def _project_full(problem: Problem, state: State, harmonic: float, sums: Sums) -> None:
+    """Change `sums` to those of the projected full metrics."""
+    settings = problem.settings
     for column in range(int(settings.common_is_given), sums.totals.shape[1]):
         if not np.isfinite(settings.regs[column]):  # it stays at its prior
             continue
@@ -229,7 +235,6 @@ def project(problem: Problem, state: State) -> Sums:
         sums.totals[:, column] += change
         if len(sums.moments):
             sums.moments[:, column] += change * harmonic
-    return sums
 
 
 def check_finite(problem: Problem, counters: np.ndarray) -> None:

@@ -35,11 +35,11 @@ import numpy as np
 from fastspml.kernels.arguments import ITERATION, Sums
 from fastspml.kernels.merging import harmonic_after, merge_shard
 from fastspml.training.chunks import Workspace, run_next_chunk
-from fastspml.training.problem import Problem, project
+from fastspml.training.problem import Problem, project_each
 from fastspml.training.state import Round, State, copy_sums, n_summed
 
 WARM_UP = 16  # least iterations of the warm-up per shard
-NOISY_TRIPLETS = 2**20  # for every shard: then its noise is too small to matter, and rounds can be longer
+NOISY_TRIPLETS = 2**20  # per shard of the fit: after that, the noise of shards no longer matters, and rounds get longer
 SHARD_TRIPLETS = {"diagonal": 10_000_000, "full": 100_000, "factored": 2_000_000}  # in a round, at most: some seconds
 ENTRIES_PER_TRIPLET = {"diagonal": 512, "full": 8192, "factored": 2048}  # merged in the time of one triplet
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1e-5, 2e-3  # between two polls of a queue
@@ -56,17 +56,17 @@ class Shard:
     resumed: Sums | None = None
 
 
-# Run shards of a round; yields their states in order, and None from time to time while waiting.
+# run_shards(state, round, shards): run shards; yield their states in order, and None from time to time while waiting.
 RunShards = Callable[[State, Round, Sequence[Shard]], Iterator[State | None]]
-# Who runs the shards of a fit, if not threads of this process: given its problem, its state, its last iteration and the
-# number of threads that this process may use, a context with such a function.
+# runner(problem, state, until, n_threads): return a context manager that gives the `RunShards` of a whole fit, which
+# ends at iteration `until`. It can use a cluster, and up to `n_threads` threads of this process.
 Runner = Callable[[Problem, State, int, int], AbstractContextManager[RunShards]]
 
 
 # ---- the schedule ----------------------------------------------------------------------------------------------------
 
 
-def _clock(state: State) -> int:
+def _youngest_clock(state: State) -> int:
     """Return the iterations that the youngest metric has done: rounds grow with what is known of all of them."""
     return min(state.clock(column) for column in range(len(state.ahead)))
 
@@ -88,7 +88,7 @@ def stream_end(problem: Problem, state: State, until: int) -> int:
     """Return the iteration that one stream runs to before rounds of shards begin, at most `until`."""
     if problem.n_shards == 1:
         return until
-    return min(until, state.iteration + first_round(problem, n_summed(state.sums)) - _clock(state))
+    return min(until, state.iteration + first_round(problem, n_summed(state.sums)) - _youngest_clock(state))
 
 
 def round_size(problem: Problem, clock: int) -> int:
@@ -101,7 +101,7 @@ def begin_or_end_round(problem: Problem, state: State) -> None:
     """Leave a round that is complete, and begin the next one if the warm-up is over."""
     if state.round is not None and state.iteration >= state.round.end:
         state.round = None
-    clock = _clock(state)
+    clock = _youngest_clock(state)
     if state.round is None and problem.n_shards > 1 and clock >= first_round(problem, n_summed(state.sums)):
         state.round = Round(state.iteration, round_size(problem, clock), problem.n_shards, copy_sums(state.sums))
 
@@ -136,11 +136,11 @@ def _merge(problem: Problem, state: State, round: Round, shard: State) -> None:
     if (last - round.start) % round.size:
         state.round = replace(round, local=copy_sums(shard.sums))
         return
-    projects = last == round.end and not problem.projects_sums and problem.is_projection_due(last)
+    projects = last == round.end and not problem.projects_combined and problem.is_projection_due(last)
     sums = copy_sums(state.sums) if projects else state.sums  # the state changes when its projection is done
     merge_shard(round.base, float(round.rate), shard.sums, sums)
     if projects:
-        state.sums = project(problem, replace(state, sums=sums, round=None))
+        state.sums = project_each(problem, replace(state, sums=sums, round=None))
 
 
 # ---- one shard -------------------------------------------------------------------------------------------------------
@@ -204,36 +204,38 @@ def threads(problem: Problem, n_threads: int) -> RunShards:
     def run_shards(state: State, round: Round, shards: Sequence[Shard]) -> Iterator[State | None]:
         while len(memories) < min(2 * n_threads, len(shards)):
             memories.append(ShardMemory(problem, state))
-        stop, done, ended = _Stop(), SimpleQueue[Any](), SimpleQueue[None]()
-        left, free = _filled(shards), _filled(memories)
+        stop, results, ends = _Stop(), SimpleQueue[Any](), SimpleQueue[None]()
+        unclaimed, free_memories = _filled(shards), _filled(memories)
         run = partial(run_shard, problem, state, round)
         n_started = 0
         try:
             for _ in range(min(n_threads, len(shards))):
                 try:
-                    _thread.start_new_thread(_run_some, (run, left, free, done, ended, weakref.ref(stop)))
+                    _thread.start_new_thread(
+                        _run_unclaimed, (run, unclaimed, free_memories, results, ends, weakref.ref(stop))
+                    )
                 except RuntimeError as error:  # those that have started are enough
                     if n_started == 0:
                         raise RuntimeError("the system cannot start another thread; end some of them.") from error
                     break
                 n_started += 1
-            waiting: dict[int, tuple[ShardMemory, Any]] = {}
+            finished: dict[int, tuple[ShardMemory, Any]] = {}  # shards that an earlier one must be merged before
             for shard in shards:
-                while shard.start not in waiting:
+                while shard.start not in finished:
                     try:
-                        start, memory, shard_state = done.get(timeout=HEARTBEAT_S)  # safe: nobody else takes from it
-                        waiting[start] = memory, shard_state
+                        start, memory, shard_state = results.get(timeout=HEARTBEAT_S)  # safe: nobody else takes from it
+                        finished[start] = memory, shard_state
                     except Empty:
                         yield None
-                memory, shard_state = waiting.pop(shard.start)
+                memory, shard_state = finished.pop(shard.start)
                 if isinstance(shard_state, BaseException):
                     raise shard_state
                 yield shard_state
-                free.put(memory)
+                free_memories.put(memory)
         finally:
             stop.is_set = True
             for _ in range(n_started):
-                ended.get()
+                ends.get()
 
     return run_shards
 
@@ -277,15 +279,15 @@ def _filled(items: Iterable[Any]) -> SimpleQueue[Any]:
     return queue
 
 
-def _run_some(
+def _run_unclaimed(
     run: Callable[..., State],
-    left: SimpleQueue[Shard],
-    free: SimpleQueue[ShardMemory],
-    done: SimpleQueue[Any],
-    ended: SimpleQueue[None],
+    unclaimed: SimpleQueue[Shard],
+    free_memories: SimpleQueue[ShardMemory],
+    results: SimpleQueue[Any],
+    ends: SimpleQueue[None],
     stop: weakref.ref[_Stop],
 ) -> None:
-    """Run shards of a round, the next one that is left each time there is memory for it, until there are no more."""
+    """Claim the next shard of a round when there is memory for it, run it, and repeat until none is left."""
 
     def is_stopped() -> bool:
         signal = stop()
@@ -294,15 +296,15 @@ def _run_some(
     try:
         while not is_stopped():
             with suppress(Empty):
-                memory = take(free, HEARTBEAT_S)  # before a shard is claimed: the first one left is always run
+                memory = take(free_memories, HEARTBEAT_S)  # before a shard is claimed: the first one left is always run
                 try:
-                    shard = left.get_nowait()
+                    shard = unclaimed.get_nowait()
                 except Empty:
                     return
                 try:
                     shard_state: Any = run(shard, memory, is_stopped)
                 except BaseException as error:
                     shard_state = error
-                done.put((shard.start, memory, shard_state))
+                results.put((shard.start, memory, shard_state))
     finally:
-        ended.put(None)
+        ends.put(None)

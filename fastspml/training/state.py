@@ -84,7 +84,8 @@ class State:
     kept_features: np.ndarray | None  # the features that have a row, for a full metric, the most frequent first
     ahead: np.ndarray  # int64 (metrics,): iterations of a metric minus those of the model; 0 except for added tasks
     round: Round | None = None
-    clock_origin: int = 0  # totals count as clock_origin + clock_rate * iteration iterations
+    # In a shard, totals stand for more iterations than were run: clock_origin + clock_rate * iteration.
+    clock_origin: int = 0
     clock_rate: int = 1  # R in a shard, see `Round.rate`
     first: int = 0  # row 0 of `counts` is iteration first + 1
 
@@ -150,7 +151,7 @@ class State:
     def work(self) -> dict[str, int]:
         """The work done, as WORK_COUNTERS names it."""
         counters = self.sums.counters if self.local is None else self.sums.counters + self.local.counters
-        return {name: int(counters[counter]) for name, counter in WORK_COUNTERS.items()}
+        return {counter: int(counters[place]) for counter, place in WORK_COUNTERS.items()}
 
     def clock(self, column: int) -> int:
         """Return the number of iterations that the totals of a metric count for."""
@@ -176,18 +177,17 @@ def new_state(
     n_groups: int,
     averages: bool,
     kept_features: np.ndarray | None,
-    ahead: np.ndarray | None = None,
     factor_width: int = 0,
     factor_dtype: Any = np.float64,
     n_members: int = 1,
 ) -> State:
-    """Return the state before the first iteration, from totals that are not zero only where a metric is given."""
+    """Return the state before the first iteration, from totals of zero."""
     n_metrics = totals.shape[1]
     moments = np.zeros((len(totals) if averages else 0, n_metrics))
     factor_totals = np.zeros((len(totals) * n_members if factor_width else 0, factor_width), factor_dtype)
     sums = make_sums(0, totals, moments, 0.0, factor_totals=factor_totals, squares=np.zeros(len(factor_totals)))
-    no_clocks: np.ndarray = np.zeros(n_metrics, dtype=np.int64)
-    return State(sums, np.zeros((0, n_groups), dtype=np.int64), kept_features, no_clocks if ahead is None else ahead)
+    no_counts: np.ndarray = np.zeros((0, n_groups), dtype=np.int64)
+    return State(sums, no_counts, kept_features, ahead=np.zeros(n_metrics, dtype=np.int64))
 
 
 def make_sums(
@@ -204,8 +204,8 @@ def make_sums(
         factor_totals, squares = np.zeros((0, 0)), np.zeros(0)
     counters = np.zeros(arguments.N_COUNTERS, dtype=np.int64)
     counters[arguments.ITERATION] = iteration
-    for name, count in (work or {}).items():
-        counters[WORK_COUNTERS[name]] = count
+    for counter, count in (work or {}).items():
+        counters[WORK_COUNTERS[counter]] = count
     return Sums(totals, moments, factor_totals, squares, counters, np.array([harmonic]))
 
 
