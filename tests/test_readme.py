@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
+import pandas
 import pytest
 
 import fastspml as fs
@@ -22,18 +24,21 @@ PAGES = [
 ]
 
 
+def texts_of(network):
+    """Return a text of the words of each node."""
+    words, rows = network.vocabulary, network.features
+    return [" ".join(words[rows.indices[p:q]]) for p, q in itertools.pairwise(rows.indptr)]
+
+
 def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     tasks = fs.datasets.debian()
     first = tasks[0]
     fs.write_networks("areas.h5", [first.replace(name="physics"), tasks[1]])
-    names = {
-        "counts": first.features,
-        "links": first.adjacency,
-        "names": first.nodes,
-        "words": first.vocabulary,
-        "new_counts": first.features[:3],
-    }
+    papers = pandas.DataFrame({"id": first.nodes, "abstract": texts_of(first)})
+    sources, targets = first.adjacency.nonzero()
+    citations = pandas.DataFrame({"citing": first.nodes[sources], "cited": first.nodes[targets]})
+    names = {"papers": papers, "citations": citations, "new": papers[:3]}
     code = re.search(r"```python\n(.*?)```", README.read_text(), re.DOTALL)[1]
     exec(code.replace("SPML()", "SPML(n_iters=160)"), names)  # few iterations, to be quick
     printed = capsys.readouterr().out
