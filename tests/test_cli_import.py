@@ -227,10 +227,15 @@ def test_weights_of_links_are_ignored_on_request(capsys, tmp_path):
     sparse.save_npz(tmp_path / "words.npz", sparse.csr_array(np.eye(3)))
     sparse.save_npz(tmp_path / "links.npz", sparse.csr_array(links))
     anndata.AnnData(np.eye(3), obsp={"near": links}).write_h5ad(tmp_path / "near.h5ad")
+    (tmp_path / "links.csv").write_text("source,target,weight\na,b,2\nb,c,2\n")
+    (tmp_path / "words.txt").write_text("a x:1\nb x:1\nc y:1\n")
+    (tmp_path / "documents.csv").write_text("id,text\na,apple pear\nb,apple\nc,pear\n")
     out = tmp_path / "out.h5"
     for command in (
         ["import", "matlab", tmp_path / "area.mat", "-o", out],
         ["import", "npz", tmp_path / "words.npz", "--links", tmp_path / "links.npz", "-o", out],
+        ["import", "edges", tmp_path / "links.csv", tmp_path / "words.txt", "-o", out],
+        ["import", "text", tmp_path / "documents.csv", tmp_path / "links.csv", "--max-df", 1, "-o", out],
         ["convert", tmp_path / "near.h5ad", out],
     ):
         code, _, err = run(capsys, *command)

@@ -20,6 +20,8 @@ fastspml import snap-ego facebook --ego 107 -o circles.h5"""
 
 Add = Callable[..., Any]
 
+FURTHER_COLUMNS = "further columns are ignored, but weights under a header are refused"
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add a subcommand per format."""
@@ -121,20 +123,22 @@ def _npz(add: Add) -> None:
 
 
 def _edges(add: Add) -> None:
-    add("edges", help="two nodes a line; further columns, such as weights, are ignored")
+    add("edges", help=f"two nodes a line; {FURTHER_COLUMNS}")
     add("attributes", help="features, a node a line: svmlight, or `name word:count word:count ...`")
     add("--form", choices=["auto", "svmlight", "words"], help="format of the features (default: auto)")
     add("--undirected", dest="directed", action="store_false", default=None, help="make every link run both ways")
+    _ignore_weights(add)
     _skip_bad(add)
 
 
 def _text(add: Add) -> None:
     add("documents", help="CSV or TSV with a header, or JSON lines; also .gz and .xz")
-    add("edges", help="two document ids a line; further columns are ignored")
+    add("edges", help=f"two document ids a line; {FURTHER_COLUMNS}")
     add("--id-column", help="column with a document's id (default: id)")
     add("--text-column", help="column with its text (default: text)")
     add("--task-column", help="column with its task; each value becomes a network")
     add("--undirected", dest="directed", action="store_false", default=None, help="make every link run both ways")
+    _ignore_weights(add)
     add("--keep-stop-words", dest="stop_words", action="store_false", default=None, help="count common words too")
     add("--vectors", metavar="FILE.npy", help="a row for each document, such as sentence embeddings, beside its words")
     _word_cuts(add)
