@@ -246,6 +246,16 @@ def test_weights_of_links_are_ignored_on_request(capsys, tmp_path):
         out.unlink()
 
 
+@pytest.mark.parametrize(("content", "expected"), [("# none\n", True), ("a b\n", False)])
+def test_an_import_without_links_warns(capsys, tmp_path, content, expected):
+    (tmp_path / "links.txt").write_text(content)
+    (tmp_path / "words.txt").write_text("a x:1\nb y:1\n")
+    out = tmp_path / "out.h5"
+    code, _, err = run(capsys, "import", "edges", tmp_path / "links.txt", tmp_path / "words.txt", "-o", out, "--json")
+    assert code == 0
+    assert (f"{out} has no links, so a model cannot be trained on it" in err) is expected
+
+
 def test_convert_between_layouts(capsys, tmp_path):
     ego_files(tmp_path)
     first, small, mappable, h5ad = (tmp_path / name for name in ("a.h5", "b.h5", "c.h5", "d.h5ad"))

@@ -69,6 +69,8 @@ def run(options: argparse.Namespace) -> None:
         "links": sum(network.n_links for network in networks),
         "features": networks[0].n_features,
     }
+    if summary["links"] == 0:
+        say(f"{options.output} has no links, so a model cannot be trained on it; check the file of links.")
     if options.json:
         print_json(summary)
     else:
