@@ -103,6 +103,11 @@ def test_weights_of_tasks_are_explained_if_there_are_any(names, is_shared):
     assert ("Common weights apply to all tasks" in text) == is_shared
 
 
+def test_hits_are_explained_as_they_are_measured():
+    text = text_of(made_facts([task_facts("red")], hits_at=5))
+    assert "Hits: the share of links with fewer than 5 non-links above them." in " ".join(text.split())
+
+
 def test_the_time_of_training_is_shown_if_it_is_known():
     known = made_facts([task_facts("red")])
     assert "<h2>Settings</h2>" not in render(known)

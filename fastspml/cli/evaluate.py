@@ -22,7 +22,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="RUN", help="run folder, or a model file with --networks")
     parser.add_argument("--networks", help="file of networks (default: those of the run)")
     parser.add_argument("--nodes", nargs="+", metavar="NAME", help="only these of the hidden nodes")
-    parser.add_argument("-k", type=int, default=10, help="for hits at k (default: 10)")
+    parser.add_argument(
+        "-k",
+        type=int,
+        default=10,
+        help="k of hits, recall and nDCG (default: 10); hits@k is the share of links with fewer than k non-links "
+        "above them",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, with the values of every node")
 
 

@@ -121,8 +121,8 @@ def _measures_table(known: Mapping[str, Any]) -> str:
     return (
         f"<h3>More measures of {escape(known['model'])}</h3>"
         '<p class="says">A hidden node is scored if it has a link and a non-link. Reciprocal rank: the mean of 1/rank '
-        f"of a node's links, each ranked among its non-links. Hits: the share of links among the first {k}.</p>"
-        + _table(header, [[task[key] for key in keys] for task in known["tasks"]])
+        f"of a node's links, each ranked among its non-links. Hits: the share of links with fewer than {k} "
+        "non-links above them.</p>" + _table(header, [[task[key] for key in keys] for task in known["tasks"]])
     )
 
 
