@@ -183,6 +183,13 @@ def test_roc_curves_are_drawn_from_0_to_1_beside_chance():
     assert 'class="chance"' in chart
 
 
+def test_the_caption_of_roc_curves_names_the_line_of_chance():
+    page = render(made_facts([task_facts("red")]))
+    caption = re.search(r"<figcaption>(ROC, [^<]*)</figcaption>", page)[1]
+    assert caption.endswith("The thin dashed diagonal is guessing.")
+    assert "dotted" not in caption  # as the curve of a task is
+
+
 @pytest.mark.parametrize(
     ("aucs", "expected"),
     [

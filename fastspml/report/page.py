@@ -163,8 +163,8 @@ def _training_section(known: Mapping[str, Any]) -> str:
             _roc_curves(scored), "Mean ROC of hidden nodes", "share of non-links passed", "share of links found",
             diagonal=True,
         )  # fmt: skip
-        says = "ROC, the mean over hidden nodes: the share of links found when going down the list; dotted is guessing."
-        figures.append(_figure(chart, says))
+        says = "ROC, the mean over hidden nodes: the share of links found when going down the list."
+        figures.append(_figure(chart, f"{says} The thin dashed diagonal is guessing."))
     convergence = known["convergence"]
     if convergence:
         iterations = convergence["iterations"]
