@@ -145,17 +145,17 @@ def test_links_of_a_node_are_listed_as_far_as_they_are_given(n_links, links, exp
 def test_only_a_node_among_the_worst_is_compared_with_a_non_link():
     best, worst = node_texts()
     for text in (best, worst):
-        assert "Nearest true link:  near , place 1; shared: metric (0.5)" in text
+        assert "Nearest true link:  near , place 1; because of: metric (0.5)" in text
         assert "small weights" not in text
         assert "no words" not in text
     assert "Nearest non-link" not in best
-    assert "Nearest non-link:  far , place 2; shared: learning (0.25)" in worst
+    assert "Nearest non-link:  far , place 2; because of: learning (0.25)" in worst
 
 
 def test_a_non_link_without_a_shared_word_is_explained():
     best, worst = node_texts(nearest_other={"node": "far", "place": 2, "shared": []})
     assert "but its words have small weights" not in best
-    assert "no shared word with a weight, but its words have small weights" in worst
+    assert "no words bring them together, but its words have small weights" in worst
 
 
 def test_a_node_without_words_is_told():
