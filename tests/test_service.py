@@ -369,6 +369,11 @@ def test_the_page_promises_probabilities_of_calibrated_models_only():
     assert "with their probabilities" in search_page(LinkService(model, network))
 
 
+def test_the_page_says_among_which_nodes_links_are_searched():
+    expected = "Describe something new. Its most likely links among 4 nodes appear below, best first."
+    assert expected in search_page(make_service())
+
+
 @pytest.mark.parametrize(("vocabulary", "checked"), [(WORDS, "text"), (None, "node")])
 def test_the_page_chooses_texts_if_they_can_be_read(vocabulary, checked):
     page = search_page(make_service(vocabulary=vocabulary, metric=fs.Metric.identity(5, vocabulary=vocabulary)))
