@@ -415,6 +415,15 @@ def test_a_node_that_no_network_has_cannot_be_evaluated(capsys):
     assert "there is no node 'nosuchnode' in the networks (red, blue)" in err
 
 
+def test_evaluate_shows_the_means_of_several_tasks(capsys):
+    results = json.loads(run(capsys, "evaluate", "run", "--json")[1])
+    lines = [line.split() for line in run(capsys, "evaluate", "run")[1].splitlines()]
+    expected = [np.mean([result["mean"][name] for result in results]) for name in results[0]["mean"]]
+    (means,) = (line for line in lines if line[0] == "mean")
+    assert means == ["mean", "-", "-", *(f"{value:.3f}" for value in expected)]
+    assert not any(line.startswith("mean") for line in run(capsys, "evaluate", "single")[1].splitlines())
+
+
 def test_evaluate_says_after_its_results_what_training_gives_away(capsys, tmp_path):
     net = make_file(tmp_path / "twins.h5", ("twins",))[0]
     features = net.features.toarray()

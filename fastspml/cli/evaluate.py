@@ -4,8 +4,9 @@ networks with other nodes than those of the run."""
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastspml.cli.output import print_json, print_table, say, say_wrapped
 
@@ -34,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Score the hidden nodes, then say what training networks give away about them."""
-    from fastspml.ranking.measures import hidden_quality
+    from fastspml.ranking.measures import hidden_quality, mean_over_tasks
     from fastspml.runs.opening import open_run, trained_networks
 
     model, config = open_run(options.path)
@@ -49,11 +50,15 @@ def run(options: argparse.Namespace) -> None:
             ]
         )
     else:
+        rows: list[list[Any]] = [
+            [network.name, len(nodes), quality.n_defined, *quality.means().values()]
+            for network, nodes, quality in results
+        ]
+        if len(rows) > 1:
+            means = [mean_over_tasks(values) for values in zip(*(row[3:] for row in rows), strict=True)]
+            rows.append(["mean", math.nan, math.nan, *means])
         print_table(
-            [
-                [network.name, len(nodes), quality.n_defined, *quality.means().values()]
-                for network, nodes, quality in results
-            ],
+            rows,
             header=[
                 "task", "hidden nodes", "scored", "AUC", "average precision", "reciprocal rank", f"hits@{options.k}",
                 f"recall@{options.k}", f"nDCG@{options.k}",
