@@ -21,7 +21,7 @@ from fastspml.runs.history import read_history
 from fastspml.runs.keys import all_keys, run_keys
 from fastspml.runs.listing import find_runs, list_run
 from fastspml.runs.lock import holder, locked
-from fastspml.runs.opening import check_networks, name_digests, networks_of, split, trained_networks
+from fastspml.runs.opening import check_networks, name_digests, networks_of, open_run, split, trained_networks
 from fastspml.runs.run import Stopped, train
 from fastspml.runs.selecting import select_and_train
 from fastspml.runs.signals import noted_signals
@@ -57,6 +57,26 @@ def iterations(folder):
 def stop_at(iteration):
     """Return a `progress` that stops the run there."""
     return lambda record: record.iteration >= iteration and os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [("ba", "{0}/a, {0}/b."), ("abcdef", "{0}/a, {0}/b, {0}/c, {0}/d, {0}/e, and 1 more.")],
+)
+def test_a_folder_of_runs_names_the_runs_in_it(tmp_path, names, expected):
+    for name in names:
+        write_run(tmp_path / name)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileNotFoundError) as raised:
+        open_run(tmp_path)
+    assert str(raised.value) == f"{tmp_path} is a folder of runs; name one of them: {expected.format(tmp_path)}"
+
+
+def test_a_run_is_no_folder_of_runs(tmp_path):
+    write_run(write_run(tmp_path / "run") / "copy")
+    with pytest.raises(FileNotFoundError, match="holds no finished model"):
+        open_run(tmp_path / "run")
 
 
 # ---- lists of runs ----
