@@ -299,3 +299,15 @@ def test_convert_says_what_it_wrote_and_refuses_a_format_that_it_does_not_write(
     target = tmp_path / "a.h5"
     code, out, _ = run(capsys, "convert", tmp_path / "one.h5", target)
     assert (code, out) == (0, f"{target}: 1 task, {target.stat().st_size:,} bytes\n")
+
+
+@pytest.mark.parametrize("name", ["a.h5", "a.h5ad"])
+def test_convert_replaces_a_file_on_request_only(capsys, tmp_path, name):
+    fs.write_networks(tmp_path / "one.h5", fs.Network(np.ones((2, 1)), [[0, 1], [0, 0]]))
+    target = tmp_path / name
+    target.write_text("mine")
+    code, out, err = run(capsys, "convert", tmp_path / "one.h5", target)
+    assert (code, out, err) == (1, "", f"fastspml: {target} exists; give --overwrite to replace it.\n")
+    assert target.read_text() == "mine"
+    assert run(capsys, "convert", tmp_path / "one.h5", target, "--overwrite")[0] == 0
+    assert fs.read_networks(target)[0].n_links == 1

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from fastspml.cli.output import print_json, printable, say
+from fastspml.cli.output import print_json, printable, refuse_existing, say
 from fastspml.cli.progress import report_progress
 from fastspml.display import counted
 
@@ -42,8 +41,7 @@ def run(options: argparse.Namespace) -> None:
 
     from fastspml.io import write_networks
 
-    if Path(options.output).exists() and not options.overwrite:  # before the work, not after it
-        raise FileExistsError(f"{options.output} exists; give --overwrite to replace it.")
+    refuse_existing(options.output, options.overwrite)
     module = options.format.replace("-", "_")
     read = getattr(import_module(f"fastspml.io.readers.{module}"), f"read_{module}")
     given = {
