@@ -38,10 +38,15 @@ def check_unweighted(values: np.ndarray, what: str) -> None:
     """Refuse values of links other than 0 and 1: every link counts the same."""
     weights = values[~np.isin(values, (0, 1))]
     if weights.size:
-        raise ValueError(
-            f"{what} have weights, such as {quoted(weights.tolist()[0])}, but every link counts once; give "
-            "ignore_weights=True (--ignore-weights on the command line) to ignore them."
-        )
+        raise weights_refused(what, weights.tolist()[0])
+
+
+def weights_refused(what: str, example: Any) -> ValueError:
+    """Return the error for links that have weights."""
+    return ValueError(
+        f"{what} have weights, such as {quoted(example)}, but every link counts once; give ignore_weights=True "
+        "(--ignore-weights on the command line) to ignore them."
+    )
 
 
 def nodes_of_links(adjacency: Any) -> np.ndarray | None:

@@ -462,6 +462,7 @@ def test_explain_a_factored_model(capsys, file, tmp_path):
         ),
         (["train", "--networks", "{file}", "--reg", "1", "-o", "x"], "unknown key 'reg' for a run of MTSPML"),
         (["train", "--networks", "{file}", "-o", "{run}"], "holds a finished run; name another folder"),
+        (["train", "{file}", "-o", "x"], "nets.h5 is no TOML file; for a file of networks give --networks {file}."),
         (["evaluate", "{run}/model.h5"], "a model file does not know its networks; give --networks FILE"),
         (["evaluate", "{empty}"], "holds no finished model"),
         (["evaluate", "{file}"], "nets.h5 holds networks, not a model; name a run folder or a model file."),
@@ -494,7 +495,7 @@ def test_failures_are_1_with_one_line(capsys, tmp_path, monkeypatch, file, run_f
     assert code == 1
     assert not out
     assert err.startswith("fastspml: ")
-    assert sentence in err
+    assert sentence.format(**places) in err
     assert err.count("\n") == 1
 
 

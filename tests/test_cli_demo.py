@@ -69,7 +69,8 @@ def test_the_table_has_the_auc_of_every_method_and_task(shown):
     assert [row["method"] for row in methods] == METHODS
     lines = shown.out.partition("\n\nwords that")[0].splitlines()
     assert lines[0] == "AUC of the links of hidden nodes, predicted from their words alone:"
-    values = {line[:8].strip(): line[8:].split() for line in lines[-3:]}
+    assert " ".join(line.strip() for line in lines[-2:]) == " ".join(demo.EXPLAINED)
+    values = {line[:8].strip(): line[8:].split() for line in lines[-5:-2]}
     expected = {task: [f"{row['auc'][q]:.3f}" for row in methods] for q, task in enumerate(tasks)}
     assert values == expected | {"mean": [f"{np.mean(row['auc']):.3f}" for row in methods]}
 
@@ -124,6 +125,8 @@ def test_files_hold_the_model_the_results_a_figure_and_a_report(shown):
     assert [len(nodes) for nodes in model.hidden_nodes_] == [12, 12]
     figure = (shown.folder / "figure.svg").read_text()
     assert (figure.count('class="bar"'), figure.count('class="ours"')) == (3, 4)
+    for note in (*demo.EXPLAINED, *demo.BARS):
+        assert f">{note}</text>" in figure
     page = (shown.folder / "report.html").read_text()
     assert "Debian packages" in page
     assert "popularity" in page

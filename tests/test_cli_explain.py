@@ -52,6 +52,52 @@ def test_two_nodes_are_compared_word_by_word(capsys):
     assert run(capsys, "metric.h5", "a", "b", "--networks", "nets.h5", "--top", 2)[1] == [*start, low, deep, []]
 
 
+@pytest.mark.parametrize(
+    ("context", "expected"),
+    [
+        ({"score": "similarity"}, "similarity of a to b in net: 1"),
+        ({"score": "similarity", "length_weight": 0.5}, "similarity of a to b in net: -4"),  # 1 - (9 + 4 / 4) / 2
+        ({"unlinked_bonus": 1.0}, "score of a to b in net with known links: -12.25"),
+    ],
+)
+def test_the_score_that_a_model_ranks_by_is_shown(capsys, context, expected):
+    fs.save_model("ranked.h5", fs.Metric.diagonal([4.0, 1.0, 0.25], vocabulary=WORDS, **context))
+    write("nets.h5", net="ab")
+    code, lines, err = run(capsys, "ranked.h5", "a", "b", "--networks", "nets.h5")
+    assert code == 0, err
+    assert lines[:2] == [expected.split(), ["squared", "distance", "of", "a", "and", "b", "in", "net:", "13.25"]]
+
+
+@pytest.mark.parametrize(
+    "context", [{}, {"score": "similarity"}, {"score": "similarity", "neighbour_weight": 1.0, "degree_weight": 0.5}]
+)
+@pytest.mark.parametrize("name", ["a", "z"])
+def test_the_score_of_a_pair_is_that_of_predict(capsys, context, name):
+    fs.save_model("ranked.h5", fs.Metric.diagonal([4.0, 1.0, 0.25], vocabulary=WORDS, **context))
+    links = [[0, 1, 1], [0, 0, 1], [0, 1, 0]]
+    fs.write_networks("nets.h5", fs.Network([[1, 0, 1], [0, 3, 2], [1, 1, 0]], links, "net", list("abc"), WORDS))
+    newcomer = fs.read_networks("nets.h5")[0].subset([0]).replace(nodes=np.array([name]))
+    fs.write_networks("new.h5", newcomer)
+    assert main(["predict", "ranked.h5", "new.h5", "--networks", "nets.h5", "--json"]) == 0
+    expected = {
+        record["candidate"]: record["score"] for record in map(json.loads, capsys.readouterr().out.splitlines())
+    }
+    for candidate in "bc":
+        arguments = ["ranked.h5", name, candidate, "--networks", "nets.h5", "--new", "new.h5", "--json"]
+        assert main(["explain", *arguments]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["score"] == pytest.approx(expected[candidate])
+        assert found["ranks_by"] == context.get("score", "distance")
+
+
+def test_the_score_of_an_unseen_candidate_is_that_of_a_node_without_links(capsys):
+    fs.save_model("ranked.h5", fs.Metric.diagonal([4.0, 1.0, 0.25], vocabulary=WORDS, score="similarity"))
+    write("nets.h5", net="ab")
+    write("new.h5", new="yz")
+    arguments = ["ranked.h5", "a", "z", "--networks", "nets.h5", "--new", "new.h5"]
+    assert run(capsys, *arguments)[1][0] == ["similarity", "of", "a", "to", "z", "in", "net:", "1"]
+
+
 def test_a_factored_metric_shows_pairs_of_words_that_link_two_nodes(capsys):
     """2 x_f F_f F_g y_g is 2 x 1 x 3 = 6 for the words car of a and automobile of b."""
     words = ["car", "automobile"]

@@ -227,10 +227,15 @@ def test_weights_of_links_are_ignored_on_request(capsys, tmp_path):
     sparse.save_npz(tmp_path / "words.npz", sparse.csr_array(np.eye(3)))
     sparse.save_npz(tmp_path / "links.npz", sparse.csr_array(links))
     anndata.AnnData(np.eye(3), obsp={"near": links}).write_h5ad(tmp_path / "near.h5ad")
+    (tmp_path / "links.csv").write_text("source,target,weight\na,b,2\nb,c,2\n")
+    (tmp_path / "words.txt").write_text("a x:1\nb x:1\nc y:1\n")
+    (tmp_path / "documents.csv").write_text("id,text\na,apple pear\nb,apple\nc,pear\n")
     out = tmp_path / "out.h5"
     for command in (
         ["import", "matlab", tmp_path / "area.mat", "-o", out],
         ["import", "npz", tmp_path / "words.npz", "--links", tmp_path / "links.npz", "-o", out],
+        ["import", "edges", tmp_path / "links.csv", tmp_path / "words.txt", "-o", out],
+        ["import", "text", tmp_path / "documents.csv", tmp_path / "links.csv", "--max-df", 1, "-o", out],
         ["convert", tmp_path / "near.h5ad", out],
     ):
         code, _, err = run(capsys, *command)
@@ -239,6 +244,16 @@ def test_weights_of_links_are_ignored_on_request(capsys, tmp_path):
         assert run(capsys, *command, "--ignore-weights")[0] == 0
         assert fs.read_networks(out)[0].n_links == 2
         out.unlink()
+
+
+@pytest.mark.parametrize(("content", "expected"), [("# none\n", True), ("a b\n", False)])
+def test_an_import_without_links_warns(capsys, tmp_path, content, expected):
+    (tmp_path / "links.txt").write_text(content)
+    (tmp_path / "words.txt").write_text("a x:1\nb y:1\n")
+    out = tmp_path / "out.h5"
+    code, _, err = run(capsys, "import", "edges", tmp_path / "links.txt", tmp_path / "words.txt", "-o", out, "--json")
+    assert code == 0
+    assert (f"{out} has no links, so a model cannot be trained on it" in err) is expected
 
 
 def test_convert_between_layouts(capsys, tmp_path):
@@ -284,3 +299,15 @@ def test_convert_says_what_it_wrote_and_refuses_a_format_that_it_does_not_write(
     target = tmp_path / "a.h5"
     code, out, _ = run(capsys, "convert", tmp_path / "one.h5", target)
     assert (code, out) == (0, f"{target}: 1 task, {target.stat().st_size:,} bytes\n")
+
+
+@pytest.mark.parametrize("name", ["a.h5", "a.h5ad"])
+def test_convert_replaces_a_file_on_request_only(capsys, tmp_path, name):
+    fs.write_networks(tmp_path / "one.h5", fs.Network(np.ones((2, 1)), [[0, 1], [0, 0]]))
+    target = tmp_path / name
+    target.write_text("mine")
+    code, out, err = run(capsys, "convert", tmp_path / "one.h5", target)
+    assert (code, out, err) == (1, "", f"fastspml: {target} exists; give --overwrite to replace it.\n")
+    assert target.read_text() == "mine"
+    assert run(capsys, "convert", tmp_path / "one.h5", target, "--overwrite")[0] == 0
+    assert fs.read_networks(target)[0].n_links == 1

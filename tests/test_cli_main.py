@@ -31,6 +31,29 @@ def test_exit_codes_are_those_of_the_documentation():
     assert (DONE, FAILED, USAGE, RESUMABLE) == (0, 1, 2, 75)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "usage", "error"),
+    [
+        (["info", "x", "--jsn"], "fastspml info", "unrecognized arguments: --jsn; did you mean --json?"),
+        (
+            ["evaluate", "x", "--notes=a"],
+            "fastspml evaluate",
+            "unrecognized arguments: --notes=a; did you mean --nodes?",
+        ),
+        (["train", "--undirectd", "-o", "x"], "fastspml train", "--undirectd; did you mean --undirected?"),
+        (["runs", "x", "y\x1b"], "fastspml runs", "unrecognized arguments: y\\x1b"),
+        (["runs", "x", "--xyz"], "fastspml runs", "unrecognized arguments: --xyz"),
+        (["import", "edges", "a", "b", "-o", "c", "--frm"], "fastspml import edges", "--frm; did you mean --form?"),
+        (["--vrsion", "runs", "x"], "fastspml", "unrecognized arguments: --vrsion; did you mean --version?"),
+    ],
+)
+def test_unknown_arguments_get_the_usage_of_their_command_and_similar_flags(capsys, arguments, usage, error):
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (USAGE, "")
+    assert err.startswith(f"usage: {usage} [-h]")
+    assert err.endswith(f"{error}\n")
+
+
 def test_without_arguments_those_of_the_process_are_taken(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["fastspml", "info", "--help"])
     assert main() == DONE

@@ -298,7 +298,7 @@ def test_a_line_of_progress_shows_objective_and_auc_and_no_violations(capsys, mo
     show.evaluated({"objective": 0.12345, "auc": 0.8, "task_aucs": [0.8]})
     show(record(10))
     err = capsys.readouterr().err
-    assert err == "training: iteration 10 of 100, objective 0.1235, AUC of hidden nodes 0.800, 10 s\n"
+    assert err == "training: iteration 10 of 100, objective 0.1235, AUC 0.800, 10 s\n"
     show.evaluated({"objective": None, "auc": None})
     show._due = 0.0
     show(record(20))
@@ -313,7 +313,7 @@ def test_a_bar_shows_objective_and_auc(capsys, monkeypatch):
     show._bar.refresh()
     show.close()
     err = capsys.readouterr().err
-    assert "objective 0.5, AUC of hidden nodes 0.750" in err
+    assert "objective 0.5, AUC 0.750" in err
     assert "violated" not in err
 
 

@@ -214,6 +214,31 @@ def test_rows_are_those_of_predict_links(capsys):
     assert run(capsys, "predict", "single", "new.txt", "--reasons", -1)[0] == 1
 
 
+@pytest.mark.parametrize(
+    ("n_blank", "expected"),
+    [
+        (0, ""),
+        (1, "n0: no feature that the model knows; their links do not depend on their features."),
+        (3, "n0, n1, n2: no feature that the model knows; their links do not depend on their features."),
+        (5, "n0, n1, n2 and 2 more: no feature that the model knows; their links do not depend on their features."),
+    ],
+)
+@pytest.mark.parametrize("task", ["red", "all"])
+def test_nodes_without_a_known_feature_are_named(capsys, tmp_path, n_blank, expected, task):
+    texts = [f"n{i},{'unheard' if i % 2 else ''}" for i in range(n_blank)]
+    (tmp_path / "new.csv").write_text("\n".join(["id,text", *texts, "anna,word3 word17"]) + "\n")
+    arguments = ["predict", "run", tmp_path / "new.csv", "--task", task, "-k", 2]
+    code, out, err = run(capsys, *arguments)
+    assert code == 0
+    said = " ".join(err.split())
+    assert said.partition("left out")[2].strip() == expected if n_blank > 1 else said == expected
+    assert "is_blank" not in rows_of(out)[0]
+    records = [json.loads(line) for line in run(capsys, *arguments, "--json")[1].splitlines()]
+    assert {record["node"]: record["is_blank"] for record in records} == {f"n{i}": True for i in range(n_blank)} | {
+        "anna": False
+    }
+
+
 def test_a_name_is_no_position(capsys, tmp_path):
     """A new node called 7 is not node 7 of a network whose nodes have no names."""
     network = fs.read_networks("one.h5")[0]
@@ -388,6 +413,15 @@ def test_a_node_that_no_network_has_cannot_be_evaluated(capsys):
     code, out, err = run(capsys, "evaluate", "run", "--nodes", "nosuchnode")
     assert (code, out) == (1, "")
     assert "there is no node 'nosuchnode' in the networks (red, blue)" in err
+
+
+def test_evaluate_shows_the_means_of_several_tasks(capsys):
+    results = json.loads(run(capsys, "evaluate", "run", "--json")[1])
+    lines = [line.split() for line in run(capsys, "evaluate", "run")[1].splitlines()]
+    expected = [np.mean([result["mean"][name] for result in results]) for name in results[0]["mean"]]
+    (means,) = (line for line in lines if line[0] == "mean")
+    assert means == ["mean", "-", "-", *(f"{value:.3f}" for value in expected)]
+    assert not any(line.startswith("mean") for line in run(capsys, "evaluate", "single")[1].splitlines())
 
 
 def test_evaluate_says_after_its_results_what_training_gives_away(capsys, tmp_path):

@@ -29,11 +29,11 @@ def listed(monkeypatch):
 def test_a_run_has_its_progress_and_a_note(listed, capsys):
     assert main(["runs", "."]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "run  state     iterations      best AUC  time   left",
-        "a    running   1,000 of 2,000     0.750  60 s   60 s  host, process 7",
-        "b    failed    0 of 2,000             -  -      -     no networks",
-        "c    finished  2,000 of 2,000     0.800  -      -     AUC in cross-validation",
-        "d    stopped   0 of 2,000         0.600  1.7 h  0 s",
+        "run  state     iterations      best AUC    time   left",
+        "a    running   1,000 of 2,000  0.750       60 s   60 s  host, process 7",
+        "b    failed    0 of 2,000      -           -      -     no networks",
+        "c    finished  2,000 of 2,000  0.800 (cv)  -      -",
+        "d    stopped   0 of 2,000      0.600       1.7 h  0 s",
     ]
 
 

@@ -91,8 +91,12 @@ def test_the_table(file, tmp_path, capsys):
     )
     header, *rows = out.split("\n\n")[0].splitlines()
     assert code == 0
-    assert header.split() == ["reg", "margin", "n_iters", DEFAULT, "standard", "error", "AUC", "hits@10", "MRR"]
-    assert len(rows) == 3
+    measures = [DEFAULT, "standard", "error", "AUC", "hits@10", "MRR"]
+    header, *rows = [line for line in (header, *rows) if not line.startswith("all: ")]
+    keys = [key for key in header.split() if key not in measures]
+    assert header.split() == [*keys, *measures]
+    assert keys
+    assert [row.split()[0] for row in rows] == ["1", "2", "3"]
     assert "model.h5: trained on all nodes that are not hidden, with reg = " in " ".join(out.split())
     assert "interrupted" not in err
 
@@ -162,6 +166,40 @@ def test_interrupted_it_leaves_the_best_of_what_is_done(file, tmp_path):
     assert fs.load_model(folder / "model.h5").reg == result["best"]["reg"]
 
 
+def made_selection(*params):
+    """Return a selection with a trial for each of the given parameters."""
+    measures = dict.fromkeys(("auc", "hits", "reciprocal_rank"), (0.5, 0.7))
+    trials = [fs.selection.Trial(own, (0.8, 0.9), measures) for own in params]
+    return fs.selection.Selection(params[0], 0.85, None, trials, scoring_="auc")
+
+
+@pytest.mark.parametrize(
+    ("params", "top", "expected"),
+    [
+        (
+            [{"metric": "factored", "rank": 8, "reg": 0.1}, {"metric": "factored", "rank": 4, "reg": 0.1}],
+            10,
+            ["all: metric factored, reg 0.1", "rank 1 8 2 4"],
+        ),
+        ([{"metric": "factored", "rank": 8}, {"metric": "full"}], 10, ["metric rank 1 factored 8 2 full -"]),
+        ([{"reg": 0.1}, {"reg": 0.1}, {"reg": 0.2}], 2, ["all: reg 0.1", "1 2"]),
+        ([{"reg": 0.1}], 1, ["all: reg 0.1", "1"]),
+    ],
+)
+def test_what_all_settings_shown_have_in_common_is_in_a_line_of_its_own(
+    tmp_path, capsys, monkeypatch, params, top, expected
+):
+    found = made_selection(*params)
+    monkeypatch.setattr("fastspml.runs.selecting.select_and_train", lambda *_, **options: found)
+    code, out, _ = run(capsys, "--networks", "nets.h5", "--top", top, "-o", tmp_path / "run")
+    assert code == 0
+    lines = out.split("\n\n")[0].splitlines()
+    cells = [line.removesuffix(" 0.850           0.050  0.600    0.600  0.600").split() for line in lines]
+    n_titles = ["standard", "error", "auc", "AUC", "hits@10", "MRR"]
+    table = [cell for row in cells if row[0] != "all:" for cell in row if cell not in n_titles]
+    assert [*(line for line in lines if line.startswith("all: ")), " ".join(table)] == expected
+
+
 @pytest.mark.parametrize("is_complete", [True, False])
 def test_an_interrupted_search_is_said(tmp_path, capsys, monkeypatch, is_complete):
     found = SimpleNamespace(
@@ -187,8 +225,10 @@ def test_infinite_weights_are_valid_json_and_all_parameters_that_vary_have_a_col
         {row["common_reg"] for row in rows} == {row["common_reg"] for row in json.loads(out)["tried"]} == {"inf", 0.1}
     )
     code, out, _ = run(capsys, *arguments, "-o", tmp_path / "table")
-    header = out.splitlines()[0].split()
-    assert header[:2] == ["common_reg", "neighbour_weight"]
+    same, *lines = out.splitlines()
+    assert same == "all: n_iters 20"
+    header = next(line for line in lines if "common_reg" in line)
+    assert header.split()[:2] == ["common_reg", "neighbour_weight"]
 
 
 @pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")

@@ -60,7 +60,7 @@ def test_all_events_but_evaluations_are_lines_of_json_on_request(training, capsy
 
 def test_progress_shows_the_last_evaluation(training, capsys, monkeypatch):
     monkeypatch.setattr("fastspml.cli.progress.SECONDS_TO_FIRST_LINE", 0.0)
-    assert "iteration 100 of 1,000, objective 0.25, AUC of hidden nodes 0.750, 2 s" in run(capsys)[2]
+    assert "iteration 100 of 1,000, objective 0.25, AUC 0.750, 2 s" in run(capsys)[2]
 
 
 def test_the_result_is_json_on_request(training, capsys):

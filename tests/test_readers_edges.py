@@ -195,3 +195,35 @@ def test_lines_that_are_no_headers(tmp_path, name, content, line):
     attributes = write(tmp_path / "x", "a apple:1\nb pear:1\n")
     with pytest.raises(ValueError, match=rf"1 bad line: {name}, line {line}: '(source|target)' is not a node"):
         read_edges(write(tmp_path / name, content), attributes)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("links.csv", "source,target,weight\na,b,1\nb,a,0.5\n"),
+        ("links.csv", "source,target,year, Weights \na,b,2001,0.5\n"),
+        ("links.tsv", "source\ttarget\tvalue\na\tb\t0.5\n"),
+        ("links.csv", "source,target,weight\na,b,0.5\n\n"),
+    ],
+)
+def test_weights_under_a_header_are_refused_unless_ignored(tmp_path, name, content):
+    attributes, edges = write(tmp_path / "x", "a apple:1\nb pear:1\n"), write(tmp_path / name, content)
+    with pytest.raises(ValueError, match=rf"links of {name} have weights, such as '0.5', but every link counts once"):
+        read_edges(edges, attributes)
+    (network,) = read_edges(edges, attributes, ignore_weights=True)
+    assert network.n_links == content.count("a,b") + content.count("b,a") + content.count("a\tb")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("links.csv", "source,target,weight\na,b,1\nb,a,\nb,a\na,b,0.0\n"),
+        ("links.csv", "source,target,year\na,b,2001\n"),
+        ("links.csv", "a,b,0.5\n"),  # no header
+        ("links", "a b 1082040961\n"),
+    ],
+)
+def test_columns_that_are_no_weights_are_ignored(tmp_path, name, content):
+    attributes = write(tmp_path / "x", "a apple:1\nb pear:1\n")
+    (network,) = read_edges(write(tmp_path / name, content), attributes)
+    assert network.n_links >= 1

@@ -35,7 +35,7 @@ def test_documents_in_every_form(tmp_path, form, ending):
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("links.csv", "source,target,weight\na,b,1\n\n b , c ,2\n"),
+        ("links.csv", "source,target,weight,year\na,b,1,2001\n\n b , c ,1.0,2002\n"),
         ("links.csv", '"a","b"\r\n"b","c"\r\n'),
         ("links.tsv", "a\tb\nb\tc\n"),
         ("links.txt", "a, b\nb,c\n"),

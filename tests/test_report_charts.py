@@ -101,6 +101,15 @@ def test_the_axis_of_methods_begins_at_the_tenth_below_the_lowest(lowest, expect
     assert x_numbers(plots.by_method([("a", [lowest, 0.9])], ["x", "y"], "t", "AUC")) == expected
 
 
+@pytest.mark.parametrize("notes", [(), ("one",), ("one", "two")])
+def test_notes_are_below_the_label_of_the_axis_and_within_the_chart(notes):
+    chart = plots.by_method([("a", [0.8])], ["x"], "t", "AUC", notes=notes)
+    height = float(ElementTree.fromstring(chart).get("viewBox").split()[3])
+    places = [texts_of(chart)[text][1] for text in ("AUC", *notes)]
+    assert (np.diff(places) >= 16).all()
+    assert 6 <= height - places[-1] <= 12
+
+
 def test_heights_of_bars_have_one_decimal():
     chart = plots.distributions([("a", np.array([0.1, 0.1, 0.1, 0.9]))], "t", "x")
     assert [bar.get("height") for bar in ElementTree.fromstring(chart).iter("rect")] == ["28.0", "9.3"]

@@ -103,6 +103,11 @@ def test_weights_of_tasks_are_explained_if_there_are_any(names, is_shared):
     assert ("Common weights apply to all tasks" in text) == is_shared
 
 
+def test_hits_are_explained_as_they_are_measured():
+    text = text_of(made_facts([task_facts("red")], hits_at=5))
+    assert "Hits: the share of links with fewer than 5 non-links above them." in " ".join(text.split())
+
+
 def test_the_time_of_training_is_shown_if_it_is_known():
     known = made_facts([task_facts("red")])
     assert "<h2>Settings</h2>" not in render(known)
@@ -140,17 +145,17 @@ def test_links_of_a_node_are_listed_as_far_as_they_are_given(n_links, links, exp
 def test_only_a_node_among_the_worst_is_compared_with_a_non_link():
     best, worst = node_texts()
     for text in (best, worst):
-        assert "Nearest true link:  near , place 1; shared: metric (0.5)" in text
+        assert "Nearest true link:  near , place 1; because of: metric (0.5)" in text
         assert "small weights" not in text
         assert "no words" not in text
     assert "Nearest non-link" not in best
-    assert "Nearest non-link:  far , place 2; shared: learning (0.25)" in worst
+    assert "Nearest non-link:  far , place 2; because of: learning (0.25)" in worst
 
 
 def test_a_non_link_without_a_shared_word_is_explained():
     best, worst = node_texts(nearest_other={"node": "far", "place": 2, "shared": []})
     assert "but its words have small weights" not in best
-    assert "no shared word with a weight, but its words have small weights" in worst
+    assert "no words bring them together, but its words have small weights" in worst
 
 
 def test_a_node_without_words_is_told():
@@ -176,6 +181,13 @@ def test_roc_curves_are_drawn_from_0_to_1_beside_chance():
     (chart,) = charts_of(made_facts([task_facts("red")]), "Mean ROC")
     np.testing.assert_allclose(curves_of(chart, "line"), [[(0, 0), (0.5, 0.6), (1, 1)]], atol=0.001)
     assert 'class="chance"' in chart
+
+
+def test_the_caption_of_roc_curves_names_the_line_of_chance():
+    page = render(made_facts([task_facts("red")]))
+    caption = re.search(r"<figcaption>(ROC, [^<]*)</figcaption>", page)[1]
+    assert caption.endswith("The thin dashed diagonal is guessing.")
+    assert "dotted" not in caption  # as the curve of a task is
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from fastspml.runs.history import read_history
 from fastspml.runs.keys import all_keys, run_keys
 from fastspml.runs.listing import find_runs, list_run
 from fastspml.runs.lock import holder, locked
-from fastspml.runs.opening import check_networks, name_digests, networks_of, split, trained_networks
+from fastspml.runs.opening import check_networks, name_digests, networks_of, open_run, split, trained_networks
 from fastspml.runs.run import Stopped, train
 from fastspml.runs.selecting import select_and_train
 from fastspml.runs.signals import noted_signals
@@ -57,6 +57,26 @@ def iterations(folder):
 def stop_at(iteration):
     """Return a `progress` that stops the run there."""
     return lambda record: record.iteration >= iteration and os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [("ba", "{0}/a, {0}/b."), ("abcdef", "{0}/a, {0}/b, {0}/c, {0}/d, {0}/e, and 1 more.")],
+)
+def test_a_folder_of_runs_names_the_runs_in_it(tmp_path, names, expected):
+    for name in names:
+        write_run(tmp_path / name)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileNotFoundError) as raised:
+        open_run(tmp_path)
+    assert str(raised.value) == f"{tmp_path} is a folder of runs; name one of them: {expected.format(tmp_path)}"
+
+
+def test_a_run_is_no_folder_of_runs(tmp_path):
+    write_run(write_run(tmp_path / "run") / "copy")
+    with pytest.raises(FileNotFoundError, match="holds no finished model"):
+        open_run(tmp_path / "run")
 
 
 # ---- lists of runs ----
@@ -102,10 +122,17 @@ def test_a_running_run_shows_lines_after_its_checkpoint(tmp_path):
     assert (status.auc, status.best_auc, status.elapsed_s, status.pid) == (0.6, 0.6, 3.0, os.getpid())
 
 
-def test_the_auc_of_settings_is_the_best_but_not_the_last(tmp_path):
+def test_the_auc_after_select_is_that_of_the_setting_chosen(tmp_path):
     trials = "".join(json.dumps({"auc": auc}) + "\n" for auc in (0.7, 0.8, 0.6))
-    status = list_run(write_run(tmp_path / "run", selection_jsonl=trials))
-    assert (status.best_auc, status.auc, status.auc_of) == (0.8, None, "cross-validation")
+    log = json.dumps({"event": "selected", "auc": 0.7}) + "\n"
+    status = list_run(write_run(tmp_path / "run", selection_jsonl=trials, log_jsonl=log))
+    assert (status.best_auc, status.auc, status.auc_of) == (0.7, None, "cross-validation")
+
+
+@pytest.mark.parametrize("log", ["", '{"event": "selected"}', '{"event": "selected", "auc": null}'])
+def test_an_auc_after_select_that_is_not_known_is_not_listed(tmp_path, log):
+    status = list_run(write_run(tmp_path / "run", selection_jsonl='{"auc": 0.7}', log_jsonl=log))
+    assert (status.best_auc, status.auc_of) == (None, None)
 
 
 def test_a_finished_run_runs_nowhere_even_if_its_folder_is_locked(tmp_path):
@@ -575,8 +602,11 @@ def test_a_selection_is_recorded_as_a_run(config, tmp_path):
     found = select_and_train(config, tmp_path / "run", {"margin": [0.5, 1.0]}, n_folds=2)
     stored = resolve(read_config(tmp_path / "run" / "config.toml"))
     assert stored["margin"] == found.best_params_["margin"]
-    assert [(event["event"], event["iteration"]) for event in events(tmp_path / "run")] == [("started", 0)]
+    started, selected = events(tmp_path / "run")
+    assert (started["event"], started["iteration"], selected["event"]) == ("started", 0, "selected")
     trials = Lines(tmp_path / "run" / "selection.jsonl").read()
+    assert {name: selected[name] for name in trials[0]} in trials
+    assert (selected["margin"], selected["auc"]) == (found.best_params_["margin"], found.best_trial_.auc)
     assert {trial["margin"] for trial in trials} == {0.5, 1.0}
     assert all(trial["seconds"] == round(trial["seconds"], 3) for trial in trials)
     assert not (tmp_path / "run" / "checkpoints").exists()

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -366,6 +367,11 @@ def test_the_page_promises_probabilities_of_calibrated_models_only():
     assert "with their probabilities" not in search_page(LinkService(model, network))
     model.calibrate(network, n_folds=2)
     assert "with their probabilities" in search_page(LinkService(model, network))
+
+
+def test_the_page_says_among_which_nodes_links_are_searched():
+    expected = "Describe something new. Its most likely links among 4 nodes appear below, best first."
+    assert expected in search_page(make_service())
 
 
 @pytest.mark.parametrize(("vocabulary", "checked"), [(WORDS, "text"), (None, "node")])
@@ -886,7 +892,8 @@ def test_the_command_serves_until_a_signal_and_ends_with_0(tmp_path):
         process.send_signal(signal.SIGTERM)
         rest = process.stderr.read()
         client.close()
-    assert rest == "stopped by SIGTERM\n"
+    request = f"""try: curl http://127.0.0.1:{port}/links -d '{{"text": "..."}}'\n"""
+    assert rest == f"{request}stopped by SIGTERM\n"
     assert process.returncode == 0
 
 
@@ -915,7 +922,28 @@ def test_the_command_serves_a_task_on_a_warm_server(monkeypatch, capsys, tmp_pat
     code, err = run_cli(capsys, "serve", *files, "--task", 1, "-k", 2, "--port", 0)
     ((name, k, url, n_answered),) = served
     assert (code, name, k, n_answered) == (0, "other\x1b", 2, 2)
-    assert err == f"serving 4 nodes of other\\x1b on {url} (Ctrl-C stops)\nstopped by SIGTERM\n"
+    lines = err.splitlines()
+    assert lines[::2] == [f"serving 4 nodes of other\\x1b on {url} (Ctrl-C stops)", "stopped by SIGTERM"]
+
+
+def test_the_command_shows_a_request_by_node_where_texts_cannot_be_read(monkeypatch, capsys, tmp_path):
+    nodes = ["it's \u2028 \x1b", "b"]
+    fs.write_networks(tmp_path / "nets.h5", fs.Network(np.eye(2), None, "net", nodes))
+    fs.save_model(tmp_path / "metric.h5", fs.Metric.identity(2))
+    answers = []
+
+    def serve(server):
+        answers.append(server.service.answer)
+        server.server_close()
+        return "SIGTERM"
+
+    monkeypatch.setattr(http_server, "serve_until_signal", serve)
+    code, err = run_cli(capsys, "serve", tmp_path / "metric.h5", tmp_path / "nets.h5", "--port", 0)
+    assert code == 0
+    request = shlex.split(err.splitlines()[1].removeprefix("try: "))
+    assert request[:2] == ["curl", f"{err.split(' on ')[1].split()[0]}links"]
+    assert json.loads(request[3]) == {"node": nodes[0]}
+    assert answers[0](json.loads(request[3]))["links"][0]["candidate"] == "b"
 
 
 def test_the_command_refuses_what_it_cannot_serve(capsys, tmp_path):

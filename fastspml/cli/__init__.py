@@ -7,14 +7,17 @@ imported, and it imports the library when it needs it, so that --help is fast.
 from __future__ import annotations
 
 import argparse
+import difflib
 import io
 import os
+import re
 import sys
 import textwrap
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from fastspml import __version__
 from fastspml.cli.output import printable
@@ -42,9 +45,27 @@ COMMANDS = {
 MODULES = {"import": "import_networks", "warm-up": "warm_up"}  # import is a keyword of Python
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser that refuses arguments that it does not know with its own usage, and names flags that are similar.
+
+    Those of a command would otherwise be refused by the parser of all commands.
+    """
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse arguments; an unknown one ends in an error."""
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            flags = re.findall(r"--[a-z][a-z-]*", self.format_usage())
+            given = [argument.partition("=")[0] for argument in unknown if argument.startswith("--")]
+            near = dict.fromkeys(flag for name in given for flag in difflib.get_close_matches(name, flags, n=1))
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            self.error(f"unrecognized arguments: {printable(' '.join(unknown))}{hint}")
+        return options, unknown
+
+
 def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
     """Return the parser of all commands; only the chosen one is imported and has its arguments."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="fastspml",
         description="Learn from networks which features make nodes link, and predict the links of unseen nodes.",
         epilog="fastspml COMMAND --help explains a command and shows an example. Start with: fastspml demo",

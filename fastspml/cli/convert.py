@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fastspml.cli.output import printable
+from fastspml.cli.output import printable, refuse_existing
 from fastspml.display import counted
 
 EXAMPLE = """\
@@ -31,6 +31,7 @@ def run(options: argparse.Namespace) -> None:
     suffix = Path(options.target).suffix
     if suffix not in SUFFIXES:
         raise ValueError(f"convert writes .h5 or .h5ad files, got {options.target}; choose one of these suffixes.")
+    refuse_existing(options.target, options.overwrite)
     from fastspml.io import read_networks, write_h5ad, write_networks
 
     networks = read_networks(options.source, ignore_weights=options.ignore_weights)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastspml.cli.explain import print_words, similar_rows
-from fastspml.cli.output import print_json, print_table, say, say_wrapped
+from fastspml.cli.output import print_json, print_table, say, say_wrapped, wrapped
 from fastspml.cli.progress import TrainingProgress
 from fastspml.display import counted
 
@@ -31,6 +31,14 @@ COMMON: dict[str, Any] = {
 SINGLE: dict[str, Any] = {**COMMON, "prior": "identity", "reg": 1e-2}
 POOLED: dict[str, Any] = {**COMMON, "prior": "identity", "reg": 1e-3}
 MULTI: dict[str, Any] = {**COMMON, "common_reg": 1e-2, "task_reg": 1e-2, "project": "combined"}
+
+# What the names of methods mean, on lines that fit below the figure.
+EXPLAINED = (
+    "ST: one metric per task; U: one metric for all;",
+    "MT: a common metric and one per task.",
+    "Euclid: the distance of word counts, without training.",
+)
+BARS = "Bar: mean over tasks, from 0.5, which is guessing.", "Line: from the lowest to the highest task."
 
 # With --synthetic: networks in which the weights that make nodes link are known.
 PLANTED: dict[str, Any] = {"n_tasks": 3, "n_nodes": 500, "n_features": 2000, "words_per_node": 40, "links_per_node": 5}
@@ -152,7 +160,7 @@ def _figure(results: dict[str, Any]) -> str:
     rows = [(row["method"], row["auc"]) for row in results["methods"]]
     ours = [name for name, _ in rows if "SPML" in name]
     label = "AUC of the links of hidden nodes"
-    return plots.standalone(plots.by_method(rows, results["tasks"], "AUC by method", label, ours))
+    return plots.standalone(plots.by_method(rows, results["tasks"], "AUC by method", label, ours, EXPLAINED + BARS))
 
 
 def _recovered(model: MTSPML, planted: Any) -> list[float]:
@@ -170,6 +178,7 @@ def _show(results: dict[str, Any], model: MTSPML) -> None:
     rows = [[task, *(row["auc"][q] for row in methods)] for q, task in enumerate(results["tasks"])]
     print("AUC of the links of hidden nodes, predicted from their words alone:\n")
     print_table([*rows, ["mean", *(row["mean"] for row in methods)]], header=["", *(row["method"] for row in methods)])
+    print(wrapped(" ".join(EXPLAINED)))
     metrics = learned_metrics(model)
     print("\nwords that factored MT-SPML weighs most, in all tasks and in each one:\n")
     print_words({title: metric.top_features(10) for title, metric in metrics})

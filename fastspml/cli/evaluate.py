@@ -4,8 +4,9 @@ networks with other nodes than those of the run."""
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastspml.cli.output import print_json, print_table, say, say_wrapped
 
@@ -22,13 +23,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="RUN", help="run folder, or a model file with --networks")
     parser.add_argument("--networks", help="file of networks (default: those of the run)")
     parser.add_argument("--nodes", nargs="+", metavar="NAME", help="only these of the hidden nodes")
-    parser.add_argument("-k", type=int, default=10, help="for hits at k (default: 10)")
+    parser.add_argument(
+        "-k",
+        type=int,
+        default=10,
+        help="k of hits, recall and nDCG (default: 10); hits@k is the share of links with fewer than k non-links "
+        "above them",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, with the values of every node")
 
 
 def run(options: argparse.Namespace) -> None:
     """Score the hidden nodes, then say what training networks give away about them."""
-    from fastspml.ranking.measures import hidden_quality
+    from fastspml.ranking.measures import hidden_quality, mean_over_tasks
     from fastspml.runs.opening import open_run, trained_networks
 
     model, config = open_run(options.path)
@@ -43,11 +50,15 @@ def run(options: argparse.Namespace) -> None:
             ]
         )
     else:
+        rows: list[list[Any]] = [
+            [network.name, len(nodes), quality.n_defined, *quality.means().values()]
+            for network, nodes, quality in results
+        ]
+        if len(rows) > 1:
+            means = [mean_over_tasks(values) for values in zip(*(row[3:] for row in rows), strict=True)]
+            rows.append(["mean", math.nan, math.nan, *means])
         print_table(
-            [
-                [network.name, len(nodes), quality.n_defined, *quality.means().values()]
-                for network, nodes, quality in results
-            ],
+            rows,
             header=[
                 "task", "hidden nodes", "scored", "AUC", "average precision", "reciprocal rank", f"hits@{options.k}",
                 f"recall@{options.k}", f"nDCG@{options.k}",

@@ -1,5 +1,5 @@
-"""Show the words that a model weighs most, task by task; for two nodes, what separates and what links them; for a word,
-those that a factored metric treats as similar."""
+"""Show the words that a model weighs most, task by task; for two nodes, the score that the first ranks the second by,
+what separates and what links them; for a word, those that a factored metric treats as similar."""
 
 from __future__ import annotations
 
@@ -112,10 +112,18 @@ def _explain_pair(options: argparse.Namespace) -> None:
     records = metric.explain(x, y)
     distance = float(records.contribution.sum())
     pairs = metric.explain_pairs(x, y, options.top)
+    score = _score(metric, network, x, y, options.nodes[0], None if options.nodes[1] in new else options.nodes[1])
     if options.json:
-        print_json({"task": network.name, "distance": distance, "words": _rows(records), "pairs": _rows(pairs)})
+        ranks_by = "similarity" if metric.ranks_by_similarity else "distance"
+        result = {"task": network.name, "score": score, "ranks_by": ranks_by, "distance": distance}
+        print_json(result | {"words": _rows(records), "pairs": _rows(pairs)})
         return
     one, other, task = map(printable, (*options.nodes, network.name))
+    links = " with known links" if metric.uses_links else ""
+    if metric.ranks_by_similarity:
+        print(f"similarity of {one} to {other} in {task}{links}: {score:.4g}")
+    elif links:
+        print(f"score of {one} to {other} in {task}{links}: {score:.4g}")
     print(f"squared distance of {one} and {other} in {task}: {distance:.4g}\n")
     if metric.form != "diagonal":
         print("pairs of words that link them:")
@@ -128,6 +136,21 @@ def _explain_pair(options: argparse.Namespace) -> None:
         print(f"{title}:")
         print_table([[str(row[0]), *(f"{value:.3g}" for value in tuple(row)[1:])] for row in part], header)
         print()
+
+
+def _score(metric: Any, network: Any, x: Any, y: Any, node: str, candidate: str | None) -> float:
+    """Return the score of a candidate y for a node x, as predict writes it; the candidate is None if it is unseen."""
+    import numpy as np
+
+    from fastspml.ranking.known_links import without_links_of
+    from fastspml.ranking.prediction import predict_links
+
+    x, others, position = x.replace(named_nodes=False), y, 0
+    if metric.uses_links and candidate is not None:
+        names = network.nodes.astype(str)
+        others = without_links_of(network, np.flatnonzero(names == node))
+        position = int(np.flatnonzero(names == candidate)[0])
+    return predict_links(metric, others, x, k=1, exclude_known=False, candidates=[position])[0].score
 
 
 def _new_rows(options: argparse.Namespace, model: Any) -> dict[str, Any]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from fastspml.cli.output import print_json, printable, say
+from fastspml.cli.output import print_json, printable, refuse_existing, say
 from fastspml.cli.progress import report_progress
 from fastspml.display import counted
 
@@ -19,6 +18,8 @@ fastspml import matlab area1.mat area2.mat -o areas.h5
 fastspml import snap-ego facebook --ego 107 -o circles.h5"""
 
 Add = Callable[..., Any]
+
+FURTHER_COLUMNS = "further columns are ignored, but weights under a header are refused"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,8 +41,7 @@ def run(options: argparse.Namespace) -> None:
 
     from fastspml.io import write_networks
 
-    if Path(options.output).exists() and not options.overwrite:  # before the work, not after it
-        raise FileExistsError(f"{options.output} exists; give --overwrite to replace it.")
+    refuse_existing(options.output, options.overwrite)
     module = options.format.replace("-", "_")
     read = getattr(import_module(f"fastspml.io.readers.{module}"), f"read_{module}")
     given = {
@@ -67,6 +67,8 @@ def run(options: argparse.Namespace) -> None:
         "links": sum(network.n_links for network in networks),
         "features": networks[0].n_features,
     }
+    if summary["links"] == 0:
+        say(f"{options.output} has no links, so a model cannot be trained on it; check the file of links.")
     if options.json:
         print_json(summary)
     else:
@@ -121,20 +123,22 @@ def _npz(add: Add) -> None:
 
 
 def _edges(add: Add) -> None:
-    add("edges", help="two nodes a line; further columns, such as weights, are ignored")
+    add("edges", help=f"two nodes a line; {FURTHER_COLUMNS}")
     add("attributes", help="features, a node a line: svmlight, or `name word:count word:count ...`")
     add("--form", choices=["auto", "svmlight", "words"], help="format of the features (default: auto)")
     add("--undirected", dest="directed", action="store_false", default=None, help="make every link run both ways")
+    _ignore_weights(add)
     _skip_bad(add)
 
 
 def _text(add: Add) -> None:
     add("documents", help="CSV or TSV with a header, or JSON lines; also .gz and .xz")
-    add("edges", help="two document ids a line; further columns are ignored")
+    add("edges", help=f"two document ids a line; {FURTHER_COLUMNS}")
     add("--id-column", help="column with a document's id (default: id)")
     add("--text-column", help="column with its text (default: text)")
     add("--task-column", help="column with its task; each value becomes a network")
     add("--undirected", dest="directed", action="store_false", default=None, help="make every link run both ways")
+    _ignore_weights(add)
     add("--keep-stop-words", dest="stop_words", action="store_false", default=None, help="count common words too")
     add("--vectors", metavar="FILE.npy", help="a row for each document, such as sentence embeddings, beside its words")
     _word_cuts(add)

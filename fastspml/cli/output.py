@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from fastspml.display import no_formula
@@ -28,6 +29,12 @@ def printable(text: object) -> str:
 def csv_text(text: object) -> str:
     """Return text for a CSV cell: printable, and with a leading ' where a spreadsheet would take it for a formula."""
     return no_formula(printable(text))
+
+
+def refuse_existing(path: str | Path, overwrite: bool) -> None:
+    """Refuse to write over a file, before the work for it is done."""
+    if Path(path).exists() and not overwrite:
+        raise FileExistsError(f"{path} exists; give --overwrite to replace it.")
 
 
 def say(text: str) -> None:

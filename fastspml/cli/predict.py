@@ -1,5 +1,7 @@
 """Predict links of unseen nodes: the candidates that score best under the learned metric, as CSV or JSON lines, with
-probabilities after fastspml calibrate. A node that is in the network already is not predicted to link to itself."""
+probabilities after fastspml calibrate. A node that is in the network already is not predicted to link to itself. Nodes
+without a feature that the model knows are named on standard error, and have is_blank in JSON: their links are the same
+for any such node."""
 
 from __future__ import annotations
 
@@ -13,10 +15,13 @@ from contextlib import nullcontext
 from itertools import compress, groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastspml.cli.new_nodes import HELP, NewNodes, add_columns, metric_of_task, read_new_nodes, task_position
-from fastspml.cli.output import csv_text
+from fastspml.cli.output import csv_text, say_wrapped
+
+if TYPE_CHECKING:
+    from fastspml.ranking.link_table import LinkTable
 
 EXAMPLE = """\
 echo 'mytool  package:2 manager terminal:3' > new.txt
@@ -25,7 +30,9 @@ fastspml predict runs/example new.csv --id-column name --text-column description
 fastspml predict runs/example new.txt --task all --json -o links.jsonl"""
 
 FIELDS = ["node", "task", "rank", "candidate", "score"]
-PROBABILITY, TASK_FIT, THROUGH, REASONS = OPTIONAL_FIELDS = ("probability", "task_fit", "through", "reasons")
+OPTIONAL_FIELDS = ("probability", "task_fit", "through", "is_blank", "reasons")
+PROBABILITY, TASK_FIT, THROUGH, IS_BLANK, REASONS = OPTIONAL_FIELDS
+SHOWN_BLANK = 3  # names of nodes without a feature that the model knows
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,23 +101,28 @@ def _predictions(
     metrics = {q: metric_of_task(model, networks, q) for q in tasks}
     calibrations = calibrations_of(model)
     has_through = any(metric.neighbour_weight for metric in metrics.values())
-    is_used = (bool(calibrations), options.task == "all", has_through, options.reasons != 0)
+    is_used = (bool(calibrations), options.task == "all", has_through, options.json, options.reasons != 0)
     fields = [*FIELDS, *compress(OPTIONAL_FIELDS, is_used)]
-    found = []
+    found, blank = [], []
     for group in groups:
         new = group.network
         fits = _task_fits(metrics, networks, new) if options.task == "all" else None
-        links = {}
+        links, are_blank = {}, {}
         for q in tasks:
             are_same = (new.has_node_names and networks[q].has_node_names) or (is_same_file and group.position == q)
-            links[q] = _links(metrics[q], networks[q], new, are_same, calibrations.get(names[q]), options)
-        found.append((new.nodes.tolist(), fits, links))
+            table = _links(metrics[q], networks[q], new, are_same, calibrations.get(names[q]), options)
+            links[q] = {node: list(of_node) for node, of_node in groupby(table, key=attrgetter("node"))}
+            are_blank[q] = set(table.blank_nodes.tolist())
+        found.append((new.nodes.tolist(), fits, links, are_blank))
+        blank += [node for node in map(str, new.nodes.tolist()) if all(node in are_blank[q] for q in tasks)]
+    _say_blank(blank)
 
     def records() -> Iterator[dict[str, Any]]:
-        for nodes, fits, links in found:
+        for nodes, fits, links, are_blank in found:
             for i, node in enumerate(map(str, nodes)):
                 for q in tasks if fits is None else sorted(tasks, key=lambda q: -fits[i, q]):
                     more = {"task": names[q], TASK_FIT: None if fits is None else float(fits[i, q])}
+                    more[IS_BLANK] = node in are_blank[q]
                     for rank, link in enumerate(links[q].get(node, ()), 1):
                         record = link._asdict() | more | {"rank": rank}
                         record[PROBABILITY] = None if math.isnan(link.probability) else link.probability
@@ -119,10 +131,20 @@ def _predictions(
     return fields, records()
 
 
+def _say_blank(names: list[str]) -> None:
+    """Say which nodes have no feature that the model knows."""
+    if names:
+        more = f" and {len(names) - SHOWN_BLANK:,} more" if len(names) > SHOWN_BLANK else ""
+        say_wrapped(
+            f"{', '.join(names[:SHOWN_BLANK])}{more}: no feature that the model knows; their links do not depend on "
+            "their features."
+        )
+
+
 def _links(
     metric: Any, network: Any, new: Any, are_same: bool, calibration: Any, options: argparse.Namespace
-) -> dict[str, list[Any]]:
-    """Return the predicted links of each new node by its name; with `are_same`, equal names mean the same node."""
+) -> LinkTable:
+    """Return the predicted links of new nodes, by name; with `are_same`, equal names mean the same node."""
     import numpy as np
 
     from fastspml.ranking.known_links import without_links_of
@@ -131,10 +153,9 @@ def _links(
     network, new = (n.replace(nodes=n.nodes.astype(str), named_nodes=are_same) for n in (network, new))
     if are_same and metric.uses_links:
         network = without_links_of(network, np.flatnonzero(np.isin(network.nodes, new.nodes)))
-    table = predict_links(
+    return predict_links(
         metric, network, new, options.k, exclude_known=False, reasons=options.reasons, calibration=calibration
     )
-    return {node: list(links) for node, links in groupby(table, key=attrgetter("node"))}
 
 
 def _task_fits(metrics: dict[int, Any], networks: list[Any], rows: Any) -> Any:

@@ -64,8 +64,8 @@ class TrainingProgress:
         self._bar.update(record.iteration - self._bar.n)
 
     def _measures(self) -> list[str]:
-        """Return the last evaluation in words; nothing before the first one."""
-        names = {"objective": "objective {:.4g}", "auc": "AUC of hidden nodes {:.3f}"}
+        """Return the last evaluation, the AUC that of hidden nodes; nothing before the first one."""
+        names = {"objective": "objective {:.4g}", "auc": "AUC {:.3f}"}
         return [names[name].format(value) for name, value in self._found.items()]
 
     def _write_line(self, record: Progress) -> None:

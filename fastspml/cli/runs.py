@@ -1,6 +1,6 @@
 """List the runs in a folder and below: whether each is running, stopped, failed or finished, its iterations, its best
-AUC on hidden nodes or, after select, in cross-validation, and the time left. To resume a stopped or failed run from its
-last checkpoint, rerun its command."""
+AUC on hidden nodes, and the time left. After select, the AUC is that of the chosen setting in cross-validation (cv). To
+resume a stopped or failed run from its last checkpoint, rerun its command."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
                 status.run,
                 status.state,
                 f"{status.iteration:,} of {status.n_iters:,}",
-                float("nan") if status.best_auc is None else status.best_auc,
+                _auc(status),
                 duration(status.elapsed_s) if status.elapsed_s else "-",
                 "-" if status.left_s is None else duration(status.left_s),
                 _note(status),
@@ -51,8 +51,13 @@ def run(options: argparse.Namespace) -> None:
     )
 
 
+def _auc(status: RunStatus) -> str:
+    """Return the best AUC, marked if it is cross-validated."""
+    if status.best_auc is None:
+        return "-"
+    return f"{status.best_auc:.3f}{' (cv)' if status.auc_of == 'cross-validation' else ''}"
+
+
 def _note(status: RunStatus) -> str:
-    """Return where a run is running, why it failed, or how its AUC was measured."""
-    if status.pid:
-        return f"{status.host}, process {status.pid}"
-    return status.reason or ("AUC in cross-validation" if status.auc_of == "cross-validation" else "")
+    """Return where a run is running, or why it failed."""
+    return f"{status.host}, process {status.pid}" if status.pid else status.reason or ""

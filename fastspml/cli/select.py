@@ -129,12 +129,16 @@ def _as_json(selection: Selection, run_folder: str) -> dict[str, Any]:
 def _print(selection: Selection, options: argparse.Namespace) -> None:
     from fastspml.selection.scorings import as_scoring
 
-    table = selection.table()
-    keys = dict.fromkeys(key for trial in selection.trials_ for key in trial.params)
-    varied = [key for key in keys if len({str(row.get(key)) for row in table}) > 1]
+    trials = selection.trials_[: options.top]
+    keys = dict.fromkeys(key for trial in trials for key in trial.params)
+    varied = [key for key in keys if len({_short(trial.params.get(key, "-")) for trial in trials}) > 1]
+    rows = _rows([trial.row() for trial in trials], varied)
+    common = ", ".join(f"{key} {_short(trials[0].params[key])}" for key in keys if key not in varied)
     baselines = [{"baseline": name, **trial.row()} for name, trial in selection.baselines_.items()]
     header = [selection.scoring_, "standard error", "AUC", f"hits@{as_scoring(options.scoring).k}", "MRR"]
-    print_table(_rows(table[: options.top], varied), header=[*varied, *header])
+    if common:
+        print(wrapped(f"all: {common}"))
+    print_table([[place, *row] for place, row in enumerate(rows, 1)], header=["", *varied, *header])
     print()
     print_table(_rows(baselines, ["baseline"]), header=["baseline", *header])
     print(f"\n{wrapped(selection.comparison())}\n")
@@ -144,7 +148,7 @@ def _print(selection: Selection, options: argparse.Namespace) -> None:
 
 def _rows(rows: list[dict[str, Any]], keys: list[str]) -> list[list[Any]]:
     """Return the cells of a table: some keys, and what is SHOWN of every row."""
-    return [[*(_short(row.get(key, "")) for key in keys), *(row[name] for name in SHOWN)] for row in rows]
+    return [[*(_short(row.get(key, "-")) for key in keys), *(row[name] for name in SHOWN)] for row in rows]
 
 
 def _short(value: Any) -> str:

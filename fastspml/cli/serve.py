@@ -4,10 +4,16 @@ probabilities and reasons; GET / is a page to try it. Stops at Ctrl-C or SIGTERM
 from __future__ import annotations
 
 import argparse
+import json
+import shlex
+from typing import TYPE_CHECKING
 
 from fastspml.cli.new_nodes import task_position
 from fastspml.cli.output import printable, say
 from fastspml.display import counted
+
+if TYPE_CHECKING:
+    from fastspml.service.link_service import LinkService
 
 EXAMPLE = """\
 fastspml serve runs/example --task admin
@@ -34,6 +40,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 takes a free one (default: 8000)")
 
 
+def _request(service: LinkService, url: str) -> str:
+    """Return a command that asks a service for links: of a text, or of a node if the service reads no texts."""
+    request = {"text": "..."} if service.reads_features else {"node": str(service.network.nodes[0])}
+    return f"curl {url}links -d {shlex.quote(json.dumps(request))}"
+
+
 def run(options: argparse.Namespace) -> None:
     """Load the model, index the nodes, and serve until a signal."""
     from fastspml.runs.opening import networks_of, open_run
@@ -47,5 +59,6 @@ def run(options: argparse.Namespace) -> None:
     server = LinkServer(service, options.host, options.port)
     service.warm_up()
     say(f"serving {counted(network.n_nodes, 'node')} of {printable(network.name)} on {server.url} (Ctrl-C stops)")
+    say(f"try: {_request(service, server.url)}")
     signal_name = serve_until_signal(server)
     say(f"stopped by {signal_name}")

@@ -121,8 +121,8 @@ def _measures_table(known: Mapping[str, Any]) -> str:
     return (
         f"<h3>More measures of {escape(known['model'])}</h3>"
         '<p class="says">A hidden node is scored if it has a link and a non-link. Reciprocal rank: the mean of 1/rank '
-        f"of a node's links, each ranked among its non-links. Hits: the share of links among the first {k}.</p>"
-        + _table(header, [[task[key] for key in keys] for task in known["tasks"]])
+        f"of a node's links, each ranked among its non-links. Hits: the share of links with fewer than {k} "
+        "non-links above them.</p>" + _table(header, [[task[key] for key in keys] for task in known["tasks"]])
     )
 
 
@@ -163,8 +163,8 @@ def _training_section(known: Mapping[str, Any]) -> str:
             _roc_curves(scored), "Mean ROC of hidden nodes", "share of non-links passed", "share of links found",
             diagonal=True,
         )  # fmt: skip
-        says = "ROC, the mean over hidden nodes: the share of links found when going down the list; dotted is guessing."
-        figures.append(_figure(chart, says))
+        says = "ROC, the mean over hidden nodes: the share of links found when going down the list."
+        figures.append(_figure(chart, f"{says} The thin dashed diagonal is guessing."))
     convergence = known["convergence"]
     if convergence:
         iterations = convergence["iterations"]
@@ -264,9 +264,9 @@ def _nodes_section(known: Mapping[str, Any]) -> list[str]:
             parts.append(f"<section><h3>{escape(task['name'])}</h3>{pair}</section>")
     says = (
         "Hidden nodes with the highest AUC (solid line) and the lowest (dashed line). Each is compared with its "
-        "nearest true link, by the words that they share; the worst also with the nearest non-link. A place is the "
-        "rank among all other nodes. In brackets: by how much a word, or a word of one node with a word of the "
-        "other, reduces the distance."
+        "nearest true link, by the words, or pairs of words, that bring them together; the worst also with the "
+        "nearest non-link. A place is the rank among all other nodes. In brackets: by how much a word, or a word of "
+        "one node with a word of the other, reduces the distance."
     )
     return [_section("Best and worst predicted nodes", says, *parts)] if parts else []
 
@@ -290,7 +290,7 @@ def _node(node: Mapping[str, Any], kind: str) -> str:
 
 def _compared(what: str, other: Mapping[str, Any]) -> str:
     words = ", ".join(f"{word['word']} ({word['shared']:.2g})" for word in other["shared"])
-    shared = f"shared: {escape(words)}" if words else "no shared word with a weight"
+    shared = f"because of: {escape(words)}" if words else "no words bring them together"
     return f"{what}: <bdi>{escape(other['node'])}</bdi>, place {other['place']:,}; {shared}"
 
 

@@ -43,6 +43,7 @@ NARROW = 360  # of charts that are placed side by side
 PLOT = (46, 10, 240, NARROW - 20)  # left, top, bottom and right of the plot of such a chart
 DECADES = 5  # that logarithmic axes show
 CHARACTER = 6.6  # approximate width of a letter: there is no browser to measure text
+NOTE_HEIGHT = 16  # of a line of text below a chart
 BINS = 20
 
 Scale = Callable[[float], float]  # from values to positions in a drawing
@@ -176,10 +177,11 @@ def by_method(
     title: str,
     x_label: str,
     ours: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> str:
     """Draw the values of each (method, value per task): a bar from chance to their mean, and a line over their range.
 
-    nan is a task without a value. The methods called `ours` are coloured.
+    nan is a task without a value. The methods called `ours` are coloured. `notes` are lines of text below the axis.
     """
     row_height, top = 30, 6
     left, right = _label_width([name for name, _ in rows]), WIDTH - 46
@@ -205,7 +207,8 @@ def by_method(
     parts.append(f'<path class="chance" d="M{scale(0.5)} {top}V{bottom}"/>')
     parts += _x_ticks(_labelled(x_range), scale, bottom)
     parts.append(_text((left + right) / 2, bottom + 34, x_label, "small middle"))
-    return _svg(parts, bottom + 42, title, WIDTH)
+    parts += [_text(8, bottom + 60 + NOTE_HEIGHT * line, note, "small") for line, note in enumerate(notes)]
+    return _svg(parts, bottom + 42 + (12 + NOTE_HEIGHT * len(notes) if notes else 0), title, WIDTH)
 
 
 # ---- parts of a chart -----------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # What the example sets otherwise than the defaults.
 EXAMPLE_VALUES = {"networks": "networks.h5"}
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"  # the first bytes of such a file
 
 
 def example() -> str:
@@ -56,9 +57,16 @@ def read_config(path: str | Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist; fastspml train --example prints one to start from.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        if _is_hdf5(path):
+            raise ValueError(f"{path} is no TOML file; for a file of networks give --networks {path}.") from None
         raise ValueError(f"{path} is not valid TOML: {error}.") from None
     except RecursionError:
         raise ValueError(f"{path} is nested too deeply; a configuration holds one value per key.") from None
+
+
+def _is_hdf5(path: str | Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
 
 
 def read_run_config(folder: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 config.toml     the resolved configuration, seed included
 versions.json   versions of Python and packages at the start of the run
-log.jsonl       events: started, checkpoint, stopped, failed, finished
+log.jsonl       events: started, selected, checkpoint, stopped, failed, finished
 history.jsonl   progress of training, one evaluation per line
 selection.jsonl settings that `fastspml select` tried
 checkpoints/    the last few states, by iteration
@@ -172,6 +172,11 @@ def read_versions(folder: Path) -> dict[str, str]:
 def first_start(folder: Path) -> dict[str, Any]:
     """Return the log line of a run's first start; empty if there is none."""
     return next((line for line in Lines(folder / LOG).read() if line.get("event") == "started"), {})
+
+
+def selected_trial(folder: Path) -> dict[str, Any]:
+    """Return the log line of the setting that `fastspml select` chose; empty if there is none."""
+    return next((line for line in Lines(folder / LOG).read() if line.get("event") == "selected"), {})
 
 
 def now() -> str:

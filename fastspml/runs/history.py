@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fastspml.runs.folder import Lines
+from fastspml.runs.folder import Lines, selected_trial
 
 FILE = "history.jsonl"
 LARGEST = 1e300  # anything beyond is no time, count or measure
@@ -37,9 +37,10 @@ def is_complete(line: Mapping[str, Any]) -> bool:
     return _is_number(iteration) and isinstance(iteration, int) and iteration >= 0 and _is_number(line.get("elapsed_s"))
 
 
-def read_trials(folder: str | Path) -> list[dict[str, Any]]:
-    """Return the settings that `fastspml select` tried in a folder, those with an AUC."""
-    return [line for line in Lines(Path(folder) / "selection.jsonl").read() if _is_number(line.get("auc"))]
+def selected_auc(folder: str | Path) -> float | None:
+    """Return the cross-validated AUC of the setting that `fastspml select` chose; None if it is not known."""
+    auc: Any = selected_trial(Path(folder)).get("auc")
+    return float(auc) if _is_number(auc) else None
 
 
 def _is_number(value: Any) -> bool:

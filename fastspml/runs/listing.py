@@ -11,7 +11,7 @@ from typing import Any
 from fastspml.runs import lock
 from fastspml.runs.config import read_run_config
 from fastspml.runs.folder import Lines
-from fastspml.runs.history import read_history, read_trials
+from fastspml.runs.history import read_history, selected_auc
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class RunStatus:
     state: str
     iteration: int  # of a stopped or failed run, that of the checkpoint that it resumes from
     n_iters: int
-    best_auc: float | None  # of all evaluations on hidden nodes, or of all settings that select tried
+    best_auc: float | None  # of all evaluations on hidden nodes; after select, that of the chosen setting
     auc: float | None  # of the last evaluation
     elapsed_s: float
     left_s: float | None  # at the pace so far; None if it is not known, or the run is finished
@@ -52,7 +52,7 @@ def list_run(path: Path) -> RunStatus:
         n_iters = int(read_run_config(path)["n_iters"])
     except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         return RunStatus(str(path), "failed", 0, 0, None, None, 0.0, None, reason=_sentence(error))
-    history, trials = read_history(path), read_trials(path)
+    history = read_history(path)
     who = lock.holder(path)
     state, reason = _state(path, who)
     iteration = history[-1]["iteration"] if history else 0
@@ -61,17 +61,18 @@ def list_run(path: Path) -> RunStatus:
     elif state != "running":
         iteration = _checkpoint_iteration(path)
         history = [line for line in history if line["iteration"] <= iteration]
-    aucs = [float(line["auc"]) for line in history or trials if "auc" in line]
+    aucs = [float(line["auc"]) for line in history if "auc" in line]
+    validated = selected_auc(path)
     return RunStatus(
         run=str(path),
         state=state,
         iteration=iteration,
         n_iters=n_iters,
-        best_auc=max(aucs, default=None),
-        auc=aucs[-1] if history and aucs else None,
+        best_auc=max(aucs, default=validated),
+        auc=aucs[-1] if aucs else None,
         elapsed_s=history[-1]["elapsed_s"] if history else 0.0,
         left_s=_left_s(history, n_iters),
-        auc_of=("hidden nodes" if history else "cross-validation") if aucs else None,
+        auc_of="hidden nodes" if aucs else "cross-validation" if validated is not None else None,
         host=_text(who, "host") if state == "running" else None,
         pid=who.get("pid") if who and state == "running" else None,
         reason=reason,

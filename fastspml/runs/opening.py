@@ -16,6 +16,8 @@ from fastspml.runs.folder import first_start
 from fastspml.splits import split_networks
 from fastspml.training.model_files import load_model
 
+SHOWN_RUNS = 5  # of a folder that holds several
+
 
 def open_run(path: str | Path) -> tuple[Any, dict[str, Any] | None]:
     """Return the model and the configuration of a run folder, or the model of a file and None."""
@@ -26,8 +28,17 @@ def open_run(path: str | Path) -> tuple[Any, dict[str, Any] | None]:
         _check_kind(path, "model", "name a run folder or a model file")
         return load_model(path), None
     if not (path / "model.h5").exists():
+        _refuse_folder_of_runs(path)
         raise FileNotFoundError(f"{path} holds no finished model; fastspml train -o {path} makes or resumes one.")
     return load_model(path / "model.h5"), read_run_config(path)
+
+
+def _refuse_folder_of_runs(path: Path) -> None:
+    """Raise an error that names the runs in a folder, if it is no run itself."""
+    runs = [str(folder) for folder in sorted(path.iterdir()) if (folder / "config.toml").exists()]
+    if runs and not (path / "config.toml").exists():
+        more = f", and {len(runs) - SHOWN_RUNS} more" if len(runs) > SHOWN_RUNS else ""
+        raise FileNotFoundError(f"{path} is a folder of runs; name one of them: {', '.join(runs[:SHOWN_RUNS])}{more}.")
 
 
 def networks_of(path: str | None, config: Mapping[str, Any] | None) -> list[Network]:

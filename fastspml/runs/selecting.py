@@ -9,7 +9,7 @@ from typing import Any
 from fastspml.json_values import json_value
 from fastspml.runs.checkpoints import Checkpoints
 from fastspml.runs.config import new_model
-from fastspml.runs.folder import Lines, locked_run
+from fastspml.runs.folder import Lines, locked_run, now
 from fastspml.runs.opening import split
 from fastspml.runs.run import save_result, start_event
 from fastspml.runs.signals import noted_signals
@@ -58,6 +58,8 @@ def select_and_train(
         selection = select(new_model(config), training, grid, progress=between_fits, **options)
         run.describe(config | selection.best_params_)
         run.log.append(start_event(config, networks, iteration=0))
+        if selection.best_trial_ is not None:
+            run.log.append({"time": now(), "event": "selected", **_described(selection.best_trial_)})
         save_result(run, selection.best_estimator_, [network.n_nodes for network in networks], hidden)
         Checkpoints(run.checkpoints, 1).remove()
     return selection

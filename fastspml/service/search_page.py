@@ -10,7 +10,7 @@ import re
 from importlib.resources import files
 from string import Template
 
-from fastspml.display import escaped
+from fastspml.display import counted, escaped
 from fastspml.service.link_service import LinkService
 
 SHOWN_EXAMPLES = 4  # nodes that a visitor can try
@@ -32,7 +32,7 @@ def search_page(service: LinkService) -> str:
     examples = network.nodes[(-network.degrees).argsort(kind="stable")[:SHOWN_EXAMPLES]].tolist()
     return Template(PAGE).substitute(
         title=html.escape(escaped(network.name)),
-        lead=f"Describe something new. The nodes, of {network.n_nodes:,}, that it most likely links to appear below"
+        lead=f"Describe something new. Its most likely links among {counted(network.n_nodes, 'node')} appear below"
         f"{' with their probabilities' if service.calibration is not None else ''}, best first. Click one to see why.",
         label="Text of a new node, or the name of a node" if can_read else "Name of a node",
         placeholder="type a few words" if can_read else "type a name",

@@ -26,10 +26,12 @@ from fastspml.io.readers.lines import (
     parse_number,
     shown,
 )
+from fastspml.links import weights_refused
 from fastspml.network import Network
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 FORMS = ("auto", "svmlight", "words")
+WEIGHT_TITLES = ("weight", "weights", "value")  # of columns that hold weights of links
 
 # What an svmlight entry looks like, as opposed to a word and its count.
 SVMLIGHT_ENTRY = re.compile(r"(\d+|qid):[-+.\deE]+")
@@ -52,6 +54,7 @@ def read_edges(
     form: str = "auto",
     skip_bad: bool = False,
     report: Report | None = None,
+    ignore_weights: bool = False,
 ) -> list[Network]:
     """Read an edge list, and the features of its nodes from a second file.
 
@@ -77,6 +80,8 @@ def read_edges(
         Whether bad lines are skipped, with a warning, instead of failing the import.
     report : callable, optional
         Called now and then with the number of lines done.
+    ignore_weights : bool, default False
+        Whether links with weights are links like any other, instead of refused.
 
     Returns
     -------
@@ -100,7 +105,7 @@ def read_edges(
         position, what = {str(i): i for i in range(n_nodes)}, f"a node; there are nodes 0 to {n_nodes - 1}"
     else:
         position, what = {name: i for i, name in enumerate(table.nodes)}, f"a node of {Path(attributes).name}"
-    links = read_links(edges, position, what, problems, report)
+    links = read_links(edges, position, what, problems, report, ignore_weights)
     problems.finish()
     names = {
         "nodes": None if table.nodes is None else as_names(table.nodes, attributes),
@@ -124,22 +129,30 @@ def table_suffix(path: str | Path) -> str:
 
 
 def read_links(
-    path: str | Path, position: Mapping[str, int], what: str, problems: Problems, report: Report | None = None
+    path: str | Path,
+    position: Mapping[str, int],
+    what: str,
+    problems: Problems,
+    report: Report | None = None,
+    ignore_weights: bool = False,
 ) -> np.ndarray:
     """Read an edge list, two names a line, as positions, shape (m, 2).
 
     .csv and .tsv files may have quotes; their first line is a header if neither of its names is known. Other files have
-    spaces, tabs or commas between the names. Columns after the second, such as weights, are ignored, and so are lines
-    that start with # or % (unless that is the name of a node).
+    spaces, tabs or commas between the names. Columns after the second are ignored, except that values other than 0 and
+    1 in a column headed weight, weights or value are refused, unless `ignore_weights`. Lines that start with # or % are
+    ignored (unless that is the name of a node).
     """
     suffix = table_suffix(path)
-    links = array("q")
+    links, weight_column = array("q"), None
     for n_done, (number, fields) in enumerate(_edge_fields(path, suffix, problems)):
         if report is not None and n_done % LINES_PER_REPORT == 0:
             report("reading links", n_done, None)
         if len(fields) >= 2 and fields[0] in position and fields[1] in position:
             links.append(position[fields[0]])
             links.append(position[fields[1]])
+            if weight_column is not None:
+                _check_weight(path, fields[weight_column : weight_column + 1])
         elif fields[0][:1] in ("#", "%") and fields[0] not in position:
             continue
         elif len(fields) < 2:
@@ -147,7 +160,17 @@ def read_links(
         elif n_done > 0 or suffix not in DELIMITERS or fields[0] in position or fields[1] in position:
             unknown = fields[1] if fields[0] in position else fields[0]
             problems.add(path, number, f"{shown(unknown)} is not {what}")
+        elif not ignore_weights:  # the header
+            titles = [title.lower() for title in fields]
+            weight_column = next((c for c in range(2, len(titles)) if titles[c] in WEIGHT_TITLES), None)
     return np.frombuffer(links, dtype=np.int64).reshape(-1, 2) if links else np.zeros((0, 2), dtype=np.int64)
+
+
+def _check_weight(path: str | Path, cells: list[str]) -> None:
+    """Refuse the weight of a link; an empty cell, or a line without one, is none."""
+    for cell in cells:
+        if cell and parse_number(cell) not in (0.0, 1.0):
+            raise weights_refused(f"links of {Path(path).name}", cell)
 
 
 def _edge_fields(path: str | Path, suffix: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:

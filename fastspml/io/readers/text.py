@@ -33,6 +33,7 @@ def read_text(
     skip_bad: bool = False,
     report: Report | None = None,
     vectors: str | Path | None = None,
+    ignore_weights: bool = False,
 ) -> list[Network]:
     """Read documents and the links between them; the words of a document are counted and become its features.
 
@@ -59,6 +60,8 @@ def read_text(
     vectors : path, optional
         .npy file with a row for each document, in the same order, such as sentence embeddings: a dense block beside
         the words.
+    ignore_weights : bool, default False
+        Whether links with weights are links like any other, instead of refused.
 
     Returns
     -------
@@ -71,7 +74,8 @@ def read_text(
     columns = [id_column, text_column] if task_column is None else [id_column, text_column, task_column]
     found = _Documents(Path(documents), columns, problems)
     counts, vocabulary = count_words(found.texts(), None, stop_words, min_df, max_df, report)
-    links = read_links(edges, found.position, f"the id of a document of {found.path.name}", problems, report)
+    what = f"the id of a document of {found.path.name}"
+    links = read_links(edges, found.position, what, problems, report, ignore_weights)
     problems.finish()
     n_documents = len(found.tasks)
     if embeddings is not None and len(embeddings) != n_documents:
