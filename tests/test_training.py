@@ -849,11 +849,14 @@ def test_triplets_are_drawn_by_number_where_less_than_one_pair_in_16_is_one(n_ot
 
 
 def test_a_group_without_triplets_is_refused():
-    with pytest.raises(ValueError, match="no triplet can be drawn from 'others': none of the 0 linked nodes"):
+    with pytest.raises(ValueError, match="^'others' has no links; a model needs some to learn from"):
         layout.stack(one_triplet(5), pooled=False)
     nothing = fs.Network(np.eye(2), [[0, 1], [0, 0]], name="pair")
     with pytest.raises(ValueError, match="no triplet can be drawn from 'pair': none of the 1 linked nodes"):
         layout.stack([nothing], pooled=True)
+    unlinked = [fs.Network(np.eye(2), name=name) for name in ("a", "b")]
+    with pytest.raises(ValueError, match="^'a', 'b' have no links; a model needs some to learn from"):
+        layout.stack(unlinked, pooled=True)
 
 
 def test_networks_are_stacked_in_groups_and_share_rows(network):
