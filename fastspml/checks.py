@@ -6,6 +6,7 @@ import errno
 import math
 import numbers
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +96,14 @@ def check_path(path: Any) -> Path:
     except ValueError:  # characters that cannot be encoded, or NUL
         raise ValueError(f"{quoted(path)} cannot be the name of a file; choose another one.") from None
     return checked
+
+
+def outer_stacklevel() -> int:
+    """Return the ``stacklevel`` at which a warning of the calling function names the line that called this package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == __package__:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def printable(text: Any, limit: int = 80) -> str:

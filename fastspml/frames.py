@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import quoted
+from fastspml.checks import outer_stacklevel, quoted
 from fastspml.labels import are_strings, check_labels, find_labels, frame_labels
 from fastspml.links import check_unweighted
 from fastspml.network import Network
@@ -92,7 +92,8 @@ def networks_from_frames(
     task_of = np.array(tasks)
     n_between = int(np.count_nonzero(task_of[pairs[:, 0]] != task_of[pairs[:, 1]]))
     if n_between:
-        warnings.warn(f"{n_between} of {len(pairs)} edges are between tasks and were left out.", stacklevel=2)
+        sentence = f"{n_between} of {len(pairs)} edges are between tasks and were left out."
+        warnings.warn(sentence, stacklevel=outer_stacklevel())
     return [whole.subset(task_of == value).replace(name=value) for value in dict.fromkeys(tasks)]
 
 

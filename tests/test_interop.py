@@ -300,6 +300,15 @@ def test_tasks_of_a_column_are_a_list():
     assert a.vocabulary.tolist() == b.vocabulary.tolist() == ["year"]
 
 
+@pytest.mark.parametrize("build", [fs.Network.from_frames, fs.networks_from_frames])
+def test_warnings_about_frames_name_the_line_of_the_caller(build):
+    cites = pandas.DataFrame({"source": ["p3", "p1"], "target": ["p2", "p1"]})
+    with pytest.warns(UserWarning, match="^1 ") as caught:
+        build(pandas.DataFrame(PAPERS), cites, task="area")
+    assert [str(warning.message)[:11] for warning in caught] == ["1 self link", "1 of 2 edge"]
+    assert {warning.filename for warning in caught} == {__file__}
+
+
 def test_a_task_may_be_a_number_and_is_no_feature():
     papers = pandas.DataFrame({"id": ["p1", "p2", "p3"], "year": [1, 2, 3], "area": [7, 8, 7]})
     cites = pandas.DataFrame({"source": ["p1"], "target": ["p3"]})

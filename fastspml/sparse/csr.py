@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import quoted
+from fastspml.checks import outer_stacklevel, quoted
 
 # Integers up to here are exact in float32, so that counts take half the memory.
 LARGEST_EXACT_FLOAT32 = 2**24
@@ -164,7 +164,8 @@ def canonical_adjacency(adjacency: Any, n_nodes: int, name: str) -> sparse.csr_a
     n_self = int(is_self.sum())
     if n_self:
         dropped = f"self link of {name!r} was" if n_self == 1 else f"self links of {name!r} were"
-        warnings.warn(f"{n_self} {dropped} dropped; a node is never linked to itself.", stacklevel=4)
+        sentence = f"{n_self} {dropped} dropped; a node is never linked to itself."
+        warnings.warn(sentence, stacklevel=outer_stacklevel())
         counts = np.bincount(rows[~is_self], minlength=n_nodes)
         indptr = np.concatenate([[0], np.cumsum(counts)])
         matrix = csr_from_parts(matrix.data[~is_self], matrix.indices[~is_self], indptr, matrix.shape)
