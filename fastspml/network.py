@@ -208,10 +208,39 @@ class Network(Conversions):
         return network.with_links(links)
 
     @classmethod
-    def from_frames(cls, nodes: Any, edges: Any, **options: Any) -> Any:
-        """Build a network from data frames of nodes and edges; see `fastspml.networks_from_frames`.
+    def from_frames(
+        cls,
+        nodes: Any,
+        edges: Any,
+        id: str = "id",
+        text: str | None = None,
+        features: Sequence[str] | None = None,
+        task: str | None = None,
+        source: str | None = None,
+        target: str | None = None,
+        directed: bool = True,
+        name: str = "network",
+        stop_words: bool = True,
+        min_df: int = 2,
+        max_df: float = 0.5,
+        ignore_weights: bool = False,
+    ) -> Any:
+        """Build a network from data frames of nodes and edges.
 
-        Takes the same arguments. Returns one Network, or a list of them if ``task`` names a column.
+        Parameters
+        ----------
+        nodes, edges
+            Data frames of pandas or polars, with a row per node and a row per edge.
+        id, text, features, task
+            Columns of `nodes`: names, texts, numbers and tasks; see `fastspml.networks_from_frames`.
+        source, target
+            Columns of `edges`; by default "source" and "target", or else the first two.
+        directed, name, stop_words, min_df, max_df, ignore_weights
+            As in `fastspml.networks_from_frames`.
+
+        Returns
+        -------
+        Network, or a list of them if `task` is given
 
         Examples
         --------
@@ -224,8 +253,11 @@ class Network(Conversions):
         """
         from fastspml.frames import networks_from_frames
 
-        networks = networks_from_frames(nodes, edges, **options)
-        return networks if options.get("task") is not None else networks[0]
+        networks = networks_from_frames(
+            nodes, edges, id, text, features, task, source, target, directed, name, stop_words, min_df, max_df,
+            ignore_weights,
+        )  # fmt: skip
+        return networks if task is not None else networks[0]
 
     @property
     def n_nodes(self) -> int:

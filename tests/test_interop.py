@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import sys
 from types import SimpleNamespace
@@ -298,6 +299,28 @@ def test_tasks_of_a_column_are_a_list():
         a, b = fs.Network.from_frames(pandas.DataFrame(PAPERS), cites, task="area")
     assert [(net.name, net.nodes.tolist(), net.n_links) for net in (a, b)] == [("a", ["p1", "p2"], 2), ("b", ["p3"], 0)]
     assert a.vocabulary.tolist() == b.vocabulary.tolist() == ["year"]
+
+
+def test_from_frames_has_the_parameters_of_networks_from_frames():
+    got, expected = (inspect.signature(build) for build in (fs.Network.from_frames, fs.networks_from_frames))
+    assert list(got.parameters.values()) == list(expected.parameters.values())
+    with pytest.raises(TypeError, match=r"from_frames\(\) got an unexpected keyword argument 'txet'"):
+        fs.Network.from_frames(pandas.DataFrame(PAPERS), pandas.DataFrame(CITES), txet="text")
+
+
+def test_from_frames_passes_each_parameter_on():
+    papers = pandas.DataFrame(PAPERS | {"key": ["a", "b", "c"], "text": ["the cat", "the cat", "a dog"]})
+    cites = pandas.DataFrame({"weight": [2.0], "citing": ["a"], "cited": ["b"]})
+    options = {
+        "id": "key", "text": "text", "features": ["year"], "source": "citing", "target": "cited", "directed": False,
+        "name": "papers", "stop_words": False, "min_df": 1, "max_df": 0.4, "ignore_weights": True,
+    }  # fmt: skip
+    got, expected = (
+        fs.Network.from_frames(papers, cites, **options),
+        fs.networks_from_frames(papers, cites, **options)[0],
+    )
+    assert (got.name, got.n_links, got.vocabulary.tolist()) == ("papers", 2, ["dog", "year"])
+    assert got.tokenizer == expected.tokenizer == fs.Tokenizer(stop_words=False, min_df=1, max_df=0.4)
 
 
 @pytest.mark.parametrize("build", [fs.Network.from_frames, fs.networks_from_frames])
