@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import outer_stacklevel, quoted
+from fastspml.display import counted
 from fastspml.labels import are_strings, check_labels, find_labels, frame_labels
 from fastspml.links import check_unweighted
 from fastspml.network import Network
@@ -105,8 +106,8 @@ def _columns(frame: Any, what: str) -> list[str]:
 
 def _column(frame: Any, columns: list[str], column: str, what: str) -> np.ndarray:
     if columns.count(column) != 1:
-        n_found = columns.count(column) or "no"
-        raise ValueError(f"{what} has {n_found} columns called {column!r:.60}; its columns are {', '.join(columns)}.")
+        n_found = counted(columns.count(column), "column") if column in columns else "no column"
+        raise ValueError(f"{what} has {n_found} called {column!r:.60}; its columns are {', '.join(columns)}.")
     return np.asarray(frame[frame.columns[columns.index(column)]])  # pandas numbers columns without names
 
 

@@ -420,7 +420,7 @@ def test_weights_of_a_frame_are_refused_unless_they_are_ignored(weights):
         (3, CITES, {}, TypeError, "nodes must be a data frame, of pandas or polars for example, got int"),
         ([1, 2], CITES, {}, TypeError, "nodes must be a data frame, of pandas or polars for example, got list"),
         (SimpleNamespace(columns=["id"]), CITES, {}, TypeError, "nodes must be a data frame, .* got SimpleNamespace"),
-        (PAPERS, CITES, {"text": "body"}, ValueError, "nodes has no columns called 'body'; its columns are id, text, year, area"),
+        (PAPERS, CITES, {"text": "body"}, ValueError, "nodes has no column called 'body'; its columns are id, text, year, area"),
         (PAPERS, CITES, {"features": ["area"]}, TypeError, "column 'area' of nodes must hold numbers, got object"),
         (PAPERS, CITES, {"id": "key"}, ValueError, "nodes has no column 'key' with the names of the nodes; name it with id="),
         (PAPERS, {"source": ["p9"], "target": ["p1"]}, {}, ValueError, "edges name nodes that are missing from nodes, which must have a row for each end of an edge: 'p9'"),
