@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import outer_stacklevel, quoted
+from fastspml.checks import outer_stacklevel, printable, quoted
 from fastspml.display import counted
 from fastspml.labels import are_strings, check_labels, find_labels, frame_labels
 from fastspml.links import check_unweighted
 from fastspml.network import Network
 from fastspml.tokens import Tokenizer, count_words
+
+SHOWN_NAMES = 3  # of nodes without a text
 
 
 def networks_from_frames(
@@ -45,7 +48,8 @@ def networks_from_frames(
     id : str, default "id"
         Column of `nodes` with the names of the nodes. The index of a pandas frame is used if there is no such column.
     text : str, optional
-        Column of `nodes` with a text. Its words are counted and become features.
+        Column of `nodes` with a text. Its words are counted and become features. A missing text has no words, with a
+        warning.
     features : sequence of str, optional
         Columns of `nodes` with numbers that become features. By default none if `text` is given, otherwise all
         numeric columns but `id` and `task`.
@@ -81,9 +85,10 @@ def networks_from_frames(
     """
     columns = _columns(nodes, "nodes")
     ids = _ids(nodes, columns, id)
+    texts = None if text is None else _texts(nodes, columns, text, ids)
     tasks = None if task is None else _tasks(nodes, columns, task, ids)
     matrix, vocabulary, tokenizer = _features(
-        nodes, columns, text, features, [id, *([] if task is None else [task])], Tokenizer(stop_words, min_df, max_df)
+        nodes, columns, texts, features, [id, *([] if task is None else [task])], Tokenizer(stop_words, min_df, max_df)
     )
     pairs = _edges(edges, ids, source, target, ignore_weights)
     whole = Network.from_edges(matrix, pairs, directed, name=name, nodes=ids, vocabulary=vocabulary)
@@ -126,24 +131,42 @@ def _ids(nodes: Any, columns: list[str], id: str) -> np.ndarray:
 def _tasks(nodes: Any, columns: list[str], task: str, ids: np.ndarray) -> list[str]:
     """Return the task of each node."""
     values = _column(nodes, columns, task, "nodes").tolist()
-    missing = [label for label, value in zip(ids.tolist(), values, strict=True) if _is_missing(value)]
+    missing = _labels_without(values, ids)
     if missing:
         raise ValueError(f"column {task!r:.60} of nodes has no value for {quoted(missing[0])}; each needs a task.")
     return [str(value) for value in values]
 
 
+def _texts(nodes: Any, columns: list[str], text: str, ids: np.ndarray) -> list[str]:
+    """Return the text of each node; warn of nodes that have none, and refuse a column of numbers."""
+    values = _column(nodes, columns, text, "nodes").tolist()
+    missing = _labels_without(values, ids)
+    if len(missing) < len(values) and all(isinstance(value, Number) or _is_missing(value) for value in values):
+        raise TypeError(f"column {text!r:.60} holds numbers, not texts.")
+    if missing:
+        names = ", ".join(printable(label, 40) for label in missing[:SHOWN_NAMES])
+        more = ", ..." if len(missing) > SHOWN_NAMES else ""
+        has = "has" if len(missing) == 1 else "have"
+        warnings.warn(f"{counted(len(missing), 'node')} {has} no text ({names}{more}).", stacklevel=outer_stacklevel())
+    return ["" if _is_missing(value) else str(value) for value in values]
+
+
 def _features(
-    nodes: Any, columns: list[str], text: str | None, features: Sequence[str] | None, others: list[str], cuts: Tokenizer
+    nodes: Any,
+    columns: list[str],
+    texts: list[str] | None,
+    features: Sequence[str] | None,
+    others: list[str],
+    cuts: Tokenizer,
 ) -> tuple[Any, list[str], Tokenizer | None]:
     """Return the features of the nodes, their names, and the tokenizer if there are words among them."""
     blocks, vocabulary = [], []
-    if text is not None:
-        texts = ["" if _is_missing(value) else str(value) for value in _column(nodes, columns, text, "nodes").tolist()]
+    if texts is not None:
         counts, words = count_words(texts, None, cuts.stop_words, cuts.min_df, cuts.max_df)
         blocks.append(counts)
         vocabulary += words.tolist()
     if features is None:
-        numeric = [] if text is not None else [column for column in columns if column not in others]
+        numeric = [] if texts is not None else [column for column in columns if column not in others]
         features = [column for column in numeric if _column(nodes, columns, column, "nodes").dtype.kind in "biuf"]
     for column in features:
         values = _column(nodes, columns, column, "nodes")
@@ -153,7 +176,7 @@ def _features(
         vocabulary.append(column)
     if not blocks:
         raise ValueError("nodes has no numeric column; name the column of texts with text=...")
-    return sparse.hstack(blocks, format="csr"), vocabulary, cuts if text is not None else None
+    return sparse.hstack(blocks, format="csr"), vocabulary, cuts if texts is not None else None
 
 
 def _edges(edges: Any, ids: np.ndarray, source: str | None, target: str | None, ignore_weights: bool) -> np.ndarray:
@@ -175,6 +198,11 @@ def _edges(edges: Any, ids: np.ndarray, source: str | None, target: str | None, 
             raise TypeError("names of nodes are numbers, but those in edges are strings; convert one of them.")
     sentence = "edges name nodes that are missing from nodes, which must have a row for each end of an edge:"
     return np.stack([find_labels(position, labels, sentence) for labels in ends], axis=1)
+
+
+def _labels_without(values: list[Any], ids: np.ndarray) -> list[Any]:
+    """Return the names of the nodes that have no value."""
+    return [label for label, value in zip(ids.tolist(), values, strict=True) if _is_missing(value)]
 
 
 def _is_missing(value: Any) -> bool:

@@ -401,8 +401,37 @@ def test_missing_texts_have_no_words():
     papers = pandas.DataFrame(
         {"id": list("abcd"), "text": pandas.array(["cat", None, pandas.NA, float("nan")], dtype=object)}
     )
-    got = fs.Network.from_frames(papers, pandas.DataFrame(CITES)[:0], text="text", **CUTS)
+    with pytest.warns(UserWarning, match=r"^3 nodes have no text \(b, c, d\)\.$") as caught:
+        got = fs.Network.from_frames(papers, pandas.DataFrame(CITES)[:0], text="text", **CUTS)
     assert got.features.toarray().tolist() == [[1], [0], [0], [0]]
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("n_missing", "sentence"),
+    [(1, r"^1 node has no text \(p0\)\.$"), (4, r"^4 nodes have no text \(p0, p1, p2, \.\.\.\)\.$")],
+)
+def test_a_warning_names_the_first_nodes_without_a_text(n_missing, sentence):
+    papers = pandas.DataFrame(
+        {"id": [f"p{i}" for i in range(6)], "text": [None] * n_missing + ["cat"] * (6 - n_missing)}
+    )
+    with pytest.warns(UserWarning, match=sentence):
+        fs.Network.from_frames(papers, pandas.DataFrame(CITES)[:0], text="text", **CUTS)
+
+
+def test_a_text_may_be_a_number_where_others_are_strings():
+    papers = pandas.DataFrame({"id": list("ab"), "text": ["blue moon", 1984]})
+    got = fs.Network.from_frames(papers, pandas.DataFrame(CITES)[:0], text="text", **CUTS)
+    assert got.features.toarray().tolist() == [[1, 1], [0, 0]]
+
+
+def test_a_column_of_missing_texts_has_no_words():
+    papers = pandas.DataFrame({"id": list("ab"), "text": [np.nan, np.nan]})
+    with (
+        pytest.warns(UserWarning, match="2 nodes have no text"),
+        pytest.raises(ValueError, match="none of the 0 words"),
+    ):
+        fs.Network.from_frames(papers, pandas.DataFrame(CITES)[:0], text="text", **CUTS)
 
 
 @pytest.mark.parametrize("weights", [[1.0, 0.5], ["much", "little"], [1.0, np.nan]])
@@ -421,6 +450,8 @@ def test_weights_of_a_frame_are_refused_unless_they_are_ignored(weights):
         ([1, 2], CITES, {}, TypeError, "nodes must be a data frame, of pandas or polars for example, got list"),
         (SimpleNamespace(columns=["id"]), CITES, {}, TypeError, "nodes must be a data frame, .* got SimpleNamespace"),
         (PAPERS, CITES, {"text": "body"}, ValueError, "nodes has no column called 'body'; its columns are id, text, year, area"),
+        (PAPERS, CITES, {"text": "year"}, TypeError, "^column 'year' holds numbers, not texts"),
+        (PAPERS | {"year": [None, 1.5, True]}, CITES, {"text": "year"}, TypeError, "^column 'year' holds numbers, not texts"),
         (PAPERS, CITES, {"features": ["area"]}, TypeError, "column 'area' of nodes must hold numbers, got object"),
         (PAPERS, CITES, {"id": "key"}, ValueError, "nodes has no column 'key' with the names of the nodes; name it with id="),
         (PAPERS, {"source": ["p9"], "target": ["p1"]}, {}, ValueError, "edges name nodes that are missing from nodes, which must have a row for each end of an edge: 'p9'"),
