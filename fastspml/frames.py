@@ -175,8 +175,19 @@ def _features(
         blocks.append(sparse.csr_array(values[:, None]))
         vocabulary.append(column)
     if not blocks:
-        raise ValueError("nodes has no numeric column; name the column of texts with text=...")
+        like = _column_of_texts(nodes, columns, others)
+        raise ValueError(f"nodes has no numeric column; name the column of texts with text=...{like}")
     return sparse.hstack(blocks, format="csr"), vocabulary, cuts if texts is not None else None
+
+
+def _column_of_texts(nodes: Any, columns: list[str], others: list[str]) -> str:
+    """Return the end of a message: the column with the longest strings, if there is one beside the others."""
+    lengths = {}
+    for column in [column for column in columns if column not in others]:
+        values = [value for value in _column(nodes, columns, column, "nodes").tolist() if isinstance(value, str)]
+        lengths[column] = sum(map(len, values))
+    longest = max(lengths, key=lengths.__getitem__, default="")
+    return f", such as text={longest!r:.60}." if lengths.get(longest) else ""
 
 
 def _edges(edges: Any, ids: np.ndarray, source: str | None, target: str | None, ignore_weights: bool) -> np.ndarray:

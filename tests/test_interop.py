@@ -460,7 +460,9 @@ def test_weights_of_a_frame_are_refused_unless_they_are_ignored(weights):
         (PAPERS | {"id": [1, 2, 3]}, CITES, {}, TypeError, "names of nodes are numbers, but those in edges are strings"),
         (PAPERS, {"source": ["p1"]}, {}, ValueError, "edges must have two columns, source and target; it has 1"),
         (PAPERS | {"id": ["p1", "p1", "p2"]}, CITES, {}, ValueError, "names of nodes must be distinct; 'p1' occurs 2 times"),
-        ({"id": ["p1"], "text": ["x"]}, CITES, {}, ValueError, "nodes has no numeric column; name the column of texts with text="),
+        ({"id": ["p1"]}, CITES, {}, ValueError, r"nodes has no numeric column; name the column of texts with text=\.\.\.$"),
+        ({"id": ["long name"], "title": ["x"], "abstract": ["x y"], "area": [None]}, CITES, {}, ValueError, r"texts with text=\.\.\., such as text='abstract'\.$"),
+        ({"id": ["p1"], "title": ["x"], "abstract": ["x y"]}, CITES, {"task": "abstract"}, ValueError, r"texts with text=\.\.\., such as text='title'\.$"),
         (PAPERS, CITES, {"text": "text", "min_df": 0}, ValueError, "min_df must be a number of documents"),
     ],
 )  # fmt: skip
