@@ -202,7 +202,11 @@ def _edges(edges: Any, ids: np.ndarray, source: str | None, target: str | None, 
         check_unweighted(_column(edges, columns, "weight", "edges"), "edges")
     position = {label: i for i, label in enumerate(ids.tolist())}
     ends = [_column(edges, columns, column, "edges") for column in (source, target)]
-    for labels in ends:
+    for column, labels in zip((source, target), ends, strict=True):
+        missing = [row for row, label in enumerate(labels.tolist()) if _is_missing(label)]
+        if missing:
+            more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+            raise ValueError(f"row {missing[0]}{more} of edges has no {column!r:.60}; drop such rows or complete them.")
         if labels.size and are_strings(ids) and labels.dtype.kind in "biuf":
             raise TypeError("names of nodes are strings, but those in edges are numbers; convert one of them.")
         if labels.size and ids.dtype.kind in "iu" and are_strings(labels):
