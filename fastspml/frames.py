@@ -196,6 +196,7 @@ def _edges(edges: Any, ids: np.ndarray, source: str | None, target: str | None, 
     if len(columns) < 2:
         raise ValueError(f"edges must have two columns, source and target; it has {len(columns)}.")
     has_names = "source" in columns and "target" in columns
+    are_chosen = has_names or (source is not None and target is not None)
     source = source or ("source" if has_names else columns[0])
     target = target or ("target" if has_names else columns[1])
     if "weight" in columns and not ignore_weights:
@@ -207,10 +208,11 @@ def _edges(edges: Any, ids: np.ndarray, source: str | None, target: str | None, 
         if missing:
             more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
             raise ValueError(f"row {missing[0]}{more} of edges has no {column!r:.60}; drop such rows or complete them.")
-        if labels.size and are_strings(ids) and labels.dtype.kind in "biuf":
-            raise TypeError("names of nodes are strings, but those in edges are numbers; convert one of them.")
-        if labels.size and ids.dtype.kind in "iu" and are_strings(labels):
-            raise TypeError("names of nodes are numbers, but those in edges are strings; convert one of them.")
+        has_numbers = are_strings(ids) and labels.dtype.kind in "biuf"
+        if labels.size and (has_numbers or (ids.dtype.kind in "iu" and are_strings(labels))):
+            held, names = ("numbers", "strings") if has_numbers else ("strings", "numbers")
+            to_do = "convert one of them" if are_chosen else "name the columns of edges with source= and target="
+            raise TypeError(f"column {column!r:.60} of edges holds {held}, but names of nodes are {names}; {to_do}.")
     sentence = "edges name nodes that are missing from nodes, which must have a row for each end of an edge:"
     return np.stack([find_labels(position, labels, sentence) for labels in ends], axis=1)
 
