@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 import json
 import sys
@@ -235,6 +236,22 @@ def test_nodes_of_a_network_without_names_are_new_in_a_graph(named):
     assert ("new", 0) in graph
     same = fs.Network(named.features)
     assert 0 in fs.predict_links(metrics(9)[0], same, same, k=1).to_networkx()
+
+
+def test_a_model_predicts_with_the_options_of_the_function(named):
+    model = fs.SPML(metric="diagonal", weighting=None, n_iters=50).fit(named)
+    got, names = (inspect.signature(function).parameters for function in (model.predict_links, fs.predict_links))
+    assert list(got) == [name for name in names if name not in ("model", "calibration")]
+    assert all(got[name].default == names[name].default for name in got)
+    index = fs.LinkIndex(model, named)
+    options = {"exclude_known": False, "candidates": ["n2", "n9"], "reasons": 2, "index": index, "n_threads": 2}
+    for given in ({}, *({name: value} for name, value in options.items()), options):
+        links = model.predict_links(named, ["n6"], k=14, **given)
+        assert links.to_jsonl() == fs.predict_links(model, named, ["n6"], k=14, **given).to_jsonl()
+    with pytest.raises(TypeError, match=r"predict_links\(\) got an unexpected keyword argument 'reason'"):
+        model.predict_links(named, ["n6"], reason=3)
+    with pytest.raises(TypeError, match="index must be a LinkIndex or None, got int"):
+        model.predict_links(named, ["n6"], index=3)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from fastspml.metric import (
 from fastspml.network import Network, Networks, as_networks
 from fastspml.notebook import html_table
 from fastspml.parameters import Parameters
+from fastspml.ranking.index import LinkIndex
 from fastspml.ranking.link_table import LinkTable
 from fastspml.ranking.model_metrics import check_network
 from fastspml.ranking.model_records import ModelRecords, calibrations_of, forget_calibrations, forget_nodes
@@ -396,7 +397,19 @@ class Estimator(Parameters, ModelRecords, ABC):
 
     # ---- predictions ----
 
-    def predict_links(self, network: Network, new: Any, k: int = 10, **options: Any) -> LinkTable:
+    def predict_links(
+        self,
+        network: Network,
+        new: Any,
+        k: int = 10,
+        *,
+        exclude_known: bool = True,
+        candidates: Any = None,
+        task: str | int | None = None,
+        reasons: int = 0,
+        index: LinkIndex | None = None,
+        n_threads: int = 1,
+    ) -> LinkTable:
         """Predict the links of new nodes to nodes of a network, by name, with probabilities after `calibrate`.
 
         Parameters
@@ -406,9 +419,8 @@ class Estimator(Parameters, ModelRecords, ABC):
         new : Network, feature rows, or names of nodes of the network
         k : int, default 10
             Number of candidates per node.
-        **options
-            ``exclude_known``, ``candidates``, ``task``, ``reasons``, ``index`` and ``n_threads`` of
-            `fastspml.predict_links`.
+        exclude_known, candidates, task, reasons, index, n_threads
+            As in `fastspml.predict_links`.
 
         Returns
         -------
@@ -426,9 +438,11 @@ class Estimator(Parameters, ModelRecords, ABC):
         """
         self.check_fitted()
         check_network(network, "predict_links")
-        task = options.get("task")
         calibration = calibrations_of(self).get(network.name if task is None else self.task_name(task))
-        return predict_links(self, network, new, k, calibration=calibration, **options)
+        return predict_links(
+            self, network, new, k, exclude_known=exclude_known, candidates=candidates, task=task, reasons=reasons,
+            calibration=calibration, index=index, n_threads=n_threads,
+        )  # fmt: skip
 
     def calibrate(self, networks: Networks, n_folds: int = 5, seed: int = 0) -> Self:
         """Learn probabilities of links from cross-validated scores, and set `calibrations_`, one per task.
