@@ -153,6 +153,11 @@ def test_subset_and_undirected(network):
     assert np.array_equal(both, (links + links.T) > 0)
 
 
+def test_a_split_is_shown_in_one_line():
+    network = fs.Network(sparse.eye_array(1201, format="csr"), name="papers")
+    assert repr(network.split(1)) == "Split('papers': 1,200 training nodes, 1 test node)"
+
+
 def test_split_hides_nodes_and_their_links(network):
     split = network.split(test_size=0.3, seed=1)
     assert sorted([*split.train_nodes, *split.test_nodes]) == list(range(network.n_nodes))
