@@ -303,6 +303,17 @@ def test_repr_is_one_line_without_control_characters():
     assert repr(table()[:1]) == "LinkTable(1 link of 1 node: a -> c)"
 
 
+def test_a_table_counts_its_nodes_without_a_known_feature():
+    links = table(blank_nodes=["=b", "z"])
+    assert repr(links).startswith("LinkTable(3 links of 2 nodes, 1 of them without a known feature: a -> c, ")
+    assert repr(links[:1]) == "LinkTable(1 link of 1 node: a -> c)"
+    assert repr(links[2:]).startswith("LinkTable(1 link of 1 node, which has no known feature: =b -> ")
+    assert repr(table(blank_nodes=["a", "=b"])).startswith(
+        "LinkTable(3 links of 2 nodes, which have no known feature: a"
+    )
+    assert repr(links[:0]) == "LinkTable(0 links of 0 nodes)"
+
+
 @pytest.mark.parametrize(("n_links", "end"), [(3, "2 -> 2)"), (4, "2 -> 2, ...)"), (1200, "2 -> 2, ...)")])
 def test_repr_shows_three_links(n_links, end):
     positions = np.arange(n_links)
