@@ -14,6 +14,7 @@ import numpy as np
 from fastspml.checks import check_positive, is_whole, quoted
 from fastspml.metric import Metric
 from fastspml.network import Network
+from fastspml.parameters import named_parameters
 from fastspml.training.adding import add_task
 from fastspml.training.estimator import Estimator, parameter
 from fastspml.training.problem import PRIORS, Algorithm, check_prior
@@ -100,7 +101,7 @@ class MTSPML(MTSPMLParameters):
     """
 
     if not TYPE_CHECKING:  # as in SPML
-        __init__ = MTSPMLParameters.__init__
+        __init__ = named_parameters(MTSPMLParameters.__init__)
 
     def algorithm(self, n_tasks: int) -> Algorithm:
         """Return Algorithm 2 for a number of tasks."""
