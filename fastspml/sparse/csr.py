@@ -192,7 +192,9 @@ def _as_array(values: Any, what: str) -> np.ndarray:
 def _as_numbers(matrix: Any, what: str) -> Any:
     """Return a sparse or dense matrix of numbers in a type in which SciPy sums duplicates without overflow."""
     if matrix.dtype.kind not in "biuf":
-        raise TypeError(f"{what} must hold numbers, got {matrix.dtype}.")
+        are_texts = what == "features" and not sparse.issparse(matrix) and isinstance(next(matrix.flat, None), str)
+        advice = "; for texts use fs.Network.from_frames(..., text=...)" if are_texts else ""
+        raise TypeError(f"{what} must hold numbers, got {matrix.dtype}{advice}.")
     if matrix.ndim != 2:
         raise ValueError(f"{what} must have two dimensions, got shape {matrix.shape}.")
     if matrix.dtype == np.float16:  # SciPy has no sparse half floats
