@@ -352,6 +352,10 @@ class Network(Conversions):
         >>> net.positions([True, False, True])
         array([0, 2])
         """
+        if _is_split(nodes):
+            raise TypeError(
+                "nodes must be positions, names or a mask; got a Split; pass split.test_nodes or train_nodes."
+            )
         nodes = np.asarray(nodes)
         if nodes.dtype == bool:
             if nodes.shape != (self.n_nodes,):
@@ -458,16 +462,33 @@ def as_networks(networks: Any, what: str = "networks") -> list[Network]:
     """Return a list of networks from one network or several; refuse anything else."""
     if isinstance(networks, Network):
         return [networks]
+    if is_frame(networks):
+        raise TypeError(f"{what} must be a Network or a list of them, got {_described(networks)}.")
     try:
         networks = list(networks)
     except (TypeError, NotImplementedError):  # some of SciPy's matrices have no rows
-        raise TypeError(f"{what} must be a Network or a list of them, got {type(networks).__name__}.") from None
+        raise TypeError(f"{what} must be a Network or a list of them, got {_described(networks)}.") from None
     for network in networks:
         if not isinstance(network, Network):
-            raise TypeError(f"{what} must hold Network objects only, got {type(network).__name__}.")
+            raise TypeError(f"{what} must hold Network objects only, got {_described(network)}.")
     if not networks:
         raise ValueError(f"{what} is empty; at least one Network is needed.")
     return networks
+
+
+def _described(value: Any) -> str:
+    """Return the type of what is no Network, and what to do where that is known."""
+    if _is_split(value):
+        return "a Split; pass split.train"
+    if is_frame(value):
+        return f"a {type(value).__name__}; build a Network with fs.Network.from_frames"
+    return type(value).__name__
+
+
+def _is_split(value: Any) -> bool:
+    from fastspml.splits import Split
+
+    return isinstance(value, Split)
 
 
 def check_same_features(networks: Sequence[Network]) -> None:

@@ -22,6 +22,7 @@ from tests.conftest import dense, make_network
 
 X = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0], [0.5, 3.0, 0.0]])
 A = np.array([[0, 1, 0], [0, 0, 0], [1, 1, 0]])
+SPLIT = fs.Network(X, A).split(1)
 SPARSE_FORMATS = ["csr", "csc", "coo", "lil", "dok", "dia", "bsr"]
 
 
@@ -338,6 +339,11 @@ def test_a_matrix_with_an_index_out_of_range_is_refused_in_every_format(form, in
         (lambda: fs.split_networks([]), ValueError, "networks is empty"),
         (lambda: fs.split_networks(3), TypeError, "networks must be a Network or a list of them, got int"),
         (lambda: fs.split_networks([X]), TypeError, "networks must hold Network objects only, got ndarray"),
+        (lambda: fs.SPML().fit(SPLIT), TypeError, r"networks must be a Network or a list of them, got a Split; pass split\.train\."),
+        (lambda: fs.SPML().fit([SPLIT]), TypeError, r"networks must hold Network objects only, got a Split; pass split\.train\."),
+        (lambda: fs.SPML().fit(FRAME), TypeError, r"networks must be a Network or a list of them, got a DataFrame; build a Network with fs\.Network\.from_frames\."),
+        (lambda: fs.MTSPML().fit([FRAME, FRAME]), TypeError, "networks must hold Network objects only, got a DataFrame; build a Network with"),
+        (lambda: fs.link_quality(fs.Metric.identity(1), fs.Network(X), SPLIT), TypeError, r"nodes must be positions, names or a mask; got a Split; pass split\.test_nodes"),
         (lambda: fs.share_vocabulary([fs.Network(X)]), ValueError, "has no vocabulary"),
         (lambda: fs.share_vocabulary([fs.Weighting("l2").fit_transform(NAMED)]), ValueError, "'network' has been weighted already; share the vocabulary first"),
         (lambda: align_vocabulary(fs.Network(X), NAMED.vocabulary), ValueError, "'network' has no vocabulary; features can be matched by name only"),
