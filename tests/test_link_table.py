@@ -279,6 +279,21 @@ def test_a_text_in_place_of_a_name_gets_advice(named):
     assert "texts" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("of a text", "new holds 'of a text', but no node has that name."),
+        ("x" * 60, f"new holds '{'x' * 60}', but no node has that name; check its spelling."),
+        ("x " * 31, f"new holds '{'x ' * 28}x...', but no node has that name."),
+        ("n 3", "new holds 'n 3', but no node has that name; close matches are n3, n13."),
+    ],
+)
+def test_an_unknown_name_is_quoted_and_a_text_needs_no_spelling(named, name, sentence):
+    with pytest.raises(ValueError, match="no node has that name") as error:
+        fs.predict_links(metrics(9)[0], named, [name])
+    assert str(error.value) == sentence
+
+
 def test_no_new_nodes_give_an_empty_table(named):
     links = fs.predict_links(metrics(9)[0], named, named.subset([]))
     assert len(links) == 0

@@ -11,6 +11,8 @@ from scipy import sparse
 
 from fastspml.checks import quoted
 
+MOST_SHOWN = 60  # characters of an unknown name in a message
+
 
 class NodeNames:
     """The names of nodes, or their positions if they have none.
@@ -107,8 +109,10 @@ class NodeNames:
             raise ValueError(f"{what} holds {name!r:.60}, but the nodes have no names; pass positions.")
         if name not in self:
             near = difflib.get_close_matches(name, map(str, self.names.tolist()), n=3)
-            hint = f"close matches are {', '.join(near)}" if near else "check its spelling"
-            raise ValueError(f"{what} holds {name!r:.60}, but no node has that name; {hint}.")
+            spelling = "" if " " in name else "; check its spelling"  # a text has no spelling to check
+            hint = f"; close matches are {', '.join(near)}" if near else spelling
+            shown = name if len(name) <= MOST_SHOWN else f"{name[: MOST_SHOWN - 3]}..."
+            raise ValueError(f"{what} holds {quoted(shown)}, but no node has that name{hint}.")
         return self.find(name)
 
     def mask(self, nodes: Any, what: str = "nodes") -> np.ndarray:
