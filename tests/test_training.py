@@ -187,6 +187,21 @@ def test_a_task_that_a_model_has_not(networks, task):
         model.metric(task)
 
 
+def test_a_network_that_is_no_task_gets_advice(networks):
+    model = fs.MTSPML.paper(n_iters=2).fit(networks[:2])
+    other = networks[0].replace(name="network")
+    sentence = (
+        r"the network is called 'network', which is no task of this model; give task= or model\.metric\(task\), one of: "
+        r"task 0, task 1\.$"
+    )
+    for call in (fs.LinkIndex, lambda *given: fs.predict_links(*given, [0]), lambda *given: fs.link_auc(*given, [0])):
+        with pytest.raises(ValueError, match=sentence):
+            call(model, other)
+    with pytest.raises(ValueError, match=sentence):
+        model.predict_links(other, other, k=1)
+    assert len(model.predict_links(other, other, k=1, task="task 1")) == other.n_nodes
+
+
 def test_tasks_of_one_name_are_told_by_their_positions(network):
     model = fs.MTSPML.paper(n_iters=2).fit([network, make_network(1, name=network.name)])
     assert model.task_position(1) == 1

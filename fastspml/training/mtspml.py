@@ -199,6 +199,11 @@ class MTSPML(MTSPMLParameters):
         """Return the position of a task, given by its network, its position or its name."""
         names = self.task_names_
         if isinstance(task, Network):
+            if task.name not in names:
+                raise ValueError(
+                    f"the network is called {quoted(task.name)}, which is no task of this model; give task= or "
+                    f"model.metric(task), one of: {', '.join(names)}."
+                )
             task = task.name
         if isinstance(task, str):
             if names.count(task) != 1:
