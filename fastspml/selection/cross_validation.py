@@ -155,7 +155,10 @@ def select(
 def _check_arguments(
     estimator: Any, anchors: Any, known_links: str | None, most_suggested: float | None, n_threads: int | None
 ) -> None:
-    if isinstance(estimator, type) or not all(hasattr(estimator, name) for name in ("get_params", "set_params", "fit")):
+    if isinstance(estimator, type):
+        name = estimator.__name__
+        raise TypeError(f"estimator must be a model, got the class {name}; pass an object of it, such as {name}().")
+    if not all(hasattr(estimator, name) for name in ("get_params", "set_params", "fit")):
         raise TypeError(f"estimator must be a model with get_params, set_params and fit; got {quoted(estimator)}.")
     if sparse.issparse(anchors):
         raise TypeError(f"anchors must be a list of names of nodes, got {quoted(anchors)}.")
