@@ -75,6 +75,14 @@ def check_share(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a number from 0 to 1, got {quoted(value)}.")
 
 
+def check_progress(progress: Any, allow_bar: bool = True) -> None:
+    """Refuse what is neither a callable nor None nor, where it is supported, "bar"."""
+    if progress is None or callable(progress) or (allow_bar and isinstance(progress, str) and progress == "bar"):
+        return
+    kinds = "a callable, 'bar' or None" if allow_bar else "a callable or None"
+    raise TypeError(f"progress must be {kinds}; got {quoted(progress)}.")
+
+
 def float_array(values: Any, what: str) -> np.ndarray:
     """Return values as an array of float64; refuse what is not numbers."""
     import numpy as np

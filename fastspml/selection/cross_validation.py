@@ -11,7 +11,7 @@ from typing import Any
 from scipy import sparse
 
 from fastspml.baselines import CosineTfidf, Euclid, Popularity
-from fastspml.checks import check_positive_integer, check_share, quoted
+from fastspml.checks import check_positive_integer, check_progress, check_share, quoted
 from fastspml.machine import available_threads
 from fastspml.network import Network, Networks, as_networks
 from fastspml.ranking.measures import LinkQuality
@@ -126,6 +126,7 @@ def select(
     >>> list(selection.baselines_)
     ['Euclid', 'cosine tf-idf', 'popularity']
     """
+    check_progress(progress, allow_bar=False)
     _check_arguments(estimator, anchors, known_links, most_suggested, n_threads)
     networks, score, anchors = as_networks(networks), as_scoring(scoring), list(anchors)
     settings = all_settings(estimator, recommended_grid(estimator, networks) if grid is None else grid, n_random, seed)

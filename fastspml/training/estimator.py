@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fastspml.checks import check_positive, check_positive_integer, check_seed, is_whole, quoted
+from fastspml.checks import check_positive, check_positive_integer, check_progress, check_seed, is_whole, quoted
 from fastspml.machine import available_memory, available_threads
 from fastspml.metric import (
     LINK_WEIGHTS,
@@ -174,6 +174,7 @@ class Estimator(Parameters, ModelRecords, ABC):
         -------
         self
         """
+        check_progress(progress)
         return self._finished(self.fit_until(self.prepare(networks), [self.n_iters], progress, runner))
 
     def prepare(self, networks: Networks) -> Prepared:
@@ -240,6 +241,7 @@ class Estimator(Parameters, ModelRecords, ABC):
         """Continue a stopped or loaded fit on the same networks until n_iters; the bits are those of one fit."""
         self.check_fitted()
         self.check_params()
+        check_progress(progress)
         prepared = same_networks(self, as_networks(networks))
         return self._finished(self.run(prepared, [self.n_iters], progress, runner))
 
@@ -275,6 +277,7 @@ class Estimator(Parameters, ModelRecords, ABC):
         self
         """
         n_iters = self.n_more_iters(n_iters)
+        check_progress(progress)
         if not hasattr(self, "state_"):
             return self._finished(self.fit_until(self.prepare(networks), [n_iters], progress))
         prepared = grown_networks(self, as_networks(networks))
