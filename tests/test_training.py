@@ -203,7 +203,9 @@ def test_a_network_that_is_no_task_gets_advice(networks):
 
 
 def test_tasks_of_one_name_are_told_by_their_positions(network):
-    model = fs.MTSPML.paper(n_iters=2).fit([network, make_network(1, name=network.name)])
+    with pytest.warns(UserWarning, match=r"^2 tasks are called 'task 0', so that each must be given by its") as caught:
+        model = fs.MTSPML.paper(n_iters=2).fit([network, make_network(1, name=network.name)])
+    assert caught[0].filename == __file__
     assert model.task_position(1) == 1
     with pytest.raises(ValueError, match="2 tasks are called 'task 0'"):
         model.metric(network)
