@@ -109,7 +109,7 @@ def check_path(path: Any) -> Path:
 def outer_stacklevel() -> int:
     """Return the ``stacklevel`` at which a warning of the calling function names the line that called this package."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == __package__:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
         frame, level = frame.f_back, level + 1
     return level
 

@@ -154,6 +154,11 @@ def test_subset_and_undirected(network):
     assert np.array_equal(both, (links + links.T) > 0)
 
 
+def test_a_warning_needs_no_name_of_the_module_that_calls():
+    with pytest.warns(UserWarning, match="1 self link of 'network' was dropped"):
+        exec("Network([[1]], [[1]])", {"Network": fs.Network})
+
+
 def test_a_split_is_shown_in_one_line():
     network = fs.Network(sparse.eye_array(1201, format="csr"), name="papers")
     assert repr(network.split(1)) == "Split('papers': 1,200 training nodes, 1 test node)"
