@@ -6,6 +6,7 @@ import errno
 import math
 import numbers
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,14 @@ def check_share(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a number from 0 to 1, got {quoted(value)}.")
 
 
+def check_progress(progress: Any, allow_bar: bool = True) -> None:
+    """Refuse what is neither a callable nor None nor, where it is supported, "bar"."""
+    if progress is None or callable(progress) or (allow_bar and isinstance(progress, str) and progress == "bar"):
+        return
+    kinds = "a callable, 'bar' or None" if allow_bar else "a callable or None"
+    raise TypeError(f"progress must be {kinds}; got {quoted(progress)}.")
+
+
 def float_array(values: Any, what: str) -> np.ndarray:
     """Return values as an array of float64; refuse what is not numbers."""
     import numpy as np
@@ -95,6 +104,14 @@ def check_path(path: Any) -> Path:
     except ValueError:  # characters that cannot be encoded, or NUL
         raise ValueError(f"{quoted(path)} cannot be the name of a file; choose another one.") from None
     return checked
+
+
+def outer_stacklevel() -> int:
+    """Return the ``stacklevel`` at which a warning of the calling function names the line that called this package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def printable(text: Any, limit: int = 80) -> str:

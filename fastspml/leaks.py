@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from fastspml.display import counted
-from fastspml.network import Network, as_networks
+from fastspml.network import Network
+from fastspml.network_lists import as_networks
 
 SHOWN = 3  # nodes named in a sentence
 

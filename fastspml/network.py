@@ -219,10 +219,39 @@ class Network(Conversions):
         return network.with_links(links)
 
     @classmethod
-    def from_frames(cls, nodes: Any, edges: Any, **options: Any) -> Any:
-        """Build a network from data frames of nodes and edges; see `fastspml.networks_from_frames`.
+    def from_frames(
+        cls,
+        nodes: Any,
+        edges: Any,
+        id: str = "id",
+        text: str | None = None,
+        features: Sequence[str] | None = None,
+        task: str | None = None,
+        source: str | None = None,
+        target: str | None = None,
+        directed: bool = True,
+        name: str = "network",
+        stop_words: bool = True,
+        min_df: int = 2,
+        max_df: float = 0.5,
+        ignore_weights: bool = False,
+    ) -> Any:
+        """Build a network from data frames of nodes and edges.
 
-        Takes the same arguments. Returns one Network, or a list of them if ``task`` names a column.
+        Parameters
+        ----------
+        nodes, edges
+            Data frames of pandas or polars, with a row per node and a row per edge.
+        id, text, features, task
+            Columns of `nodes`: names, texts, numbers and tasks; see `fastspml.networks_from_frames`.
+        source, target
+            Columns of `edges`; by default "source" and "target", or else the first two.
+        directed, name, stop_words, min_df, max_df, ignore_weights
+            As in `fastspml.networks_from_frames`.
+
+        Returns
+        -------
+        Network, or a list of them if `task` is given
 
         Examples
         --------
@@ -235,8 +264,11 @@ class Network(Conversions):
         """
         from fastspml.frames import networks_from_frames
 
-        networks = networks_from_frames(nodes, edges, **options)
-        return networks if options.get("task") is not None else networks[0]
+        networks = networks_from_frames(
+            nodes, edges, id, text, features, task, source, target, directed, name, stop_words, min_df, max_df,
+            ignore_weights,
+        )  # fmt: skip
+        return networks if task is not None else networks[0]
 
     @property
     def n_nodes(self) -> int:
@@ -342,7 +374,11 @@ class Network(Conversions):
         if nodes.ndim == 1 and are_strings(nodes):
             return self._named_positions(nodes)
         if nodes.ndim != 1 or nodes.dtype.kind not in "iu":
-            raise TypeError(f"nodes must be positions, names or a mask; got {nodes.dtype} of shape {nodes.shape}.")
+            is_split = nodes.size == 1 and hasattr(nodes.ravel()[0], "test_nodes")
+            got = (
+                "a Split; pass split.test_nodes or train_nodes" if is_split else f"{nodes.dtype} of shape {nodes.shape}"
+            )
+            raise TypeError(f"nodes must be positions, names or a mask; got {got}.")
         if nodes.min() < 0 or nodes.max() >= self.n_nodes:
             got = nodes.min() if nodes.min() < 0 else nodes.max()
             raise ValueError(f"nodes must be from 0 to {self.n_nodes - 1} in {self.name!r}, got {got}.")
@@ -428,60 +464,6 @@ class Network(Conversions):
         from fastspml.splits import fold_networks
 
         return [splits[0] for splits in fold_networks([self], n_folds, seed)]
-
-
-Networks = Network | Sequence[Network]
-
-
-def as_networks(networks: Any, what: str = "networks") -> list[Network]:
-    """Return a list of networks from one network or several; refuse anything else."""
-    if isinstance(networks, Network):
-        return [networks]
-    try:
-        networks = list(networks)
-    except (TypeError, NotImplementedError):  # some of SciPy's matrices have no rows
-        raise TypeError(f"{what} must be a Network or a list of them, got {type(networks).__name__}.") from None
-    for network in networks:
-        if not isinstance(network, Network):
-            raise TypeError(f"{what} must hold Network objects only, got {type(network).__name__}.")
-    if not networks:
-        raise ValueError(f"{what} is empty; at least one Network is needed.")
-    return networks
-
-
-def check_same_features(networks: Sequence[Network]) -> None:
-    """Refuse networks over different vocabularies or with different dense blocks."""
-    first = networks[0]
-    for other in networks[1:]:
-        if other.n_features != first.n_features:
-            raise ValueError(
-                f"{first.name!r} has {first.n_features} features and {other.name!r} has {other.n_features}; "
-                "tasks must be over one vocabulary (fs.share_vocabulary makes one)."
-            )
-        check_same_blocks(first, other)
-        if first.vocabulary is None or other.vocabulary is None or other.vocabulary is first.vocabulary:
-            continue
-        if not np.array_equal(first.vocabulary, other.vocabulary):
-            raise ValueError(
-                f"{first.name!r} and {other.name!r} have different vocabularies; "
-                "tasks must be over one (fs.share_vocabulary makes one)."
-            )
-
-
-def check_same_blocks(first: Network, other: Network) -> None:
-    """Refuse networks with different dense blocks."""
-    if other.dense_blocks != first.dense_blocks:
-        raise ValueError(
-            f"{first.name!r} has {described_blocks(first.dense_blocks)} and {other.name!r} has "
-            f"{described_blocks(other.dense_blocks)}; tasks must have the same."
-        )
-
-
-def described_blocks(dense_blocks: Sequence[int]) -> str:
-    """Return dense blocks in words, for messages."""
-    if not dense_blocks:
-        return "no dense blocks"
-    return f"dense blocks of {' + '.join(map(str, dense_blocks))} features"
 
 
 def dense_names(network: Network) -> list[Any]:

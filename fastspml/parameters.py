@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterable
 from dataclasses import fields
+from functools import wraps
 from typing import Any, Self
 
 
@@ -16,10 +19,9 @@ class Parameters:
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, keep what was learned, and return self."""
         known = self.get_params()
-        for name in params:
-            if name not in known:
-                names = ", ".join(sorted(known)) or "none"
-                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {names}.")
+        unknown = _unknown(self, params, known)
+        if unknown:
+            raise ValueError(unknown)
         self.__init__(**known | params)  # type: ignore[misc]  # a dataclass sets its fields there, and no more
         return self
 
@@ -37,6 +39,27 @@ class Parameters:
         defaults = type(self)().get_params()
         changed = {name: value for name, value in self.get_params().items() if not _is_same(value, defaults[name])}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+
+def named_parameters(init: Callable[..., None]) -> Callable[..., None]:
+    """Return the constructor of a dataclass with the refusal of `set_params` for unknown parameters."""
+    known = [*inspect.signature(init).parameters][1:]
+
+    @wraps(init)
+    def __init__(self: Any, *values: Any, **params: Any) -> None:
+        unknown = _unknown(self, params, known)
+        if unknown:
+            raise TypeError(unknown)
+        init(self, *values, **params)
+
+    return __init__
+
+
+def _unknown(model: Any, params: Iterable[str], known: Iterable[str]) -> str:
+    """Return a sentence about the first parameter that is not known; an empty string if all are."""
+    name = next((name for name in params if name not in known), None)
+    names = ", ".join(sorted(known)) or "none"
+    return "" if name is None else f"{type(model).__name__} has no parameter {name!r}; it has {names}."
 
 
 def _is_same(value: Any, default: Any) -> bool:

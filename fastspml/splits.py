@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from fastspml.checks import ROUNDING, check_seed, is_whole, quoted
-from fastspml.network import Network, as_networks
+from fastspml.display import counted
+from fastspml.network import Network
+from fastspml.network_lists import as_networks
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Split:
     --------
     >>> import fastspml as fs
     >>> split = fs.synthetic_networks(n_tasks=1, n_nodes=100, n_features=50, words_per_node=5)[0].split(test_size=0.2)
+    >>> split
+    Split('task 0': 80 training nodes, 20 test nodes)
     >>> split.train.n_nodes, split.test.n_nodes
     (80, 20)
     """
@@ -35,6 +39,10 @@ class Split:
     network: Network
     train_nodes: np.ndarray
     test_nodes: np.ndarray
+
+    def __repr__(self) -> str:
+        n_train, n_test = counted(len(self.train_nodes), "training node"), counted(len(self.test_nodes), "test node")
+        return f"Split({self.network.name!r}: {n_train}, {n_test})"
 
     @cached_property
     def train(self) -> Network:

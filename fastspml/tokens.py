@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import ROUNDING, is_number, is_whole, quoted
+from fastspml.labels import is_frame
 
 # Letters and digits of any script, at least two of them.
 WORD = re.compile(r"[^\W_]{2,}")
@@ -106,8 +107,7 @@ class Tokenizer:
         known = np.asarray(vocabulary)
         if known.ndim != 1:
             raise ValueError(f"vocabulary must be a list of words, got {quoted(vocabulary)}.")
-        if isinstance(texts, str) or sparse.issparse(texts):
-            raise TypeError(f"texts must be a list of strings, got {quoted(texts)}.")
+        check_texts(texts)
         position = {word: f for f, word in enumerate(known.tolist())}
         words, lengths = array("i"), array("q")
         for text in texts:
@@ -132,6 +132,17 @@ class Tokenizer:
                 f"{SETTINGS_VERSION} only; use a newer one."
             )
         return cls(settings["stop_words"], settings["min_df"], settings["max_df"])
+
+
+def check_texts(texts: Any) -> None:
+    """Refuse what holds no texts although it can be iterated over: one string, a matrix or a data frame."""
+    if is_frame(texts):
+        raise TypeError(
+            f"texts must be strings, one per text, got a {type(texts).__name__}; pass its column of texts, such as "
+            "frame['text']."
+        )
+    if isinstance(texts, str) or sparse.issparse(texts):
+        raise TypeError(f"texts must be a list of strings, got {quoted(texts)}.")
 
 
 def words_of(text: str) -> list[str]:
@@ -178,6 +189,7 @@ def count_words(
         The words, sorted.
     """
     check_cuts(min_df, max_df)
+    check_texts(documents)
     column: defaultdict[str, int] = defaultdict()
     column.default_factory = column.__len__  # a new word gets the next free column
     blocks, lengths = [], array("q")

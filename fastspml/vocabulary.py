@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.network import Network, as_networks, check_same_blocks, dense_names
+from fastspml.network import Network, dense_names
+from fastspml.network_lists import as_networks, check_same_blocks
 from fastspml.sparse.csr import csr_from_parts, freeze_csr, index_dtype
 from fastspml.sparse.mapped import renumbered
 

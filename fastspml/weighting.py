@@ -10,7 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import ROUNDING, is_number, is_whole, quoted
-from fastspml.network import Network, as_networks, check_same_features, described_blocks
+from fastspml.network import Network
+from fastspml.network_lists import as_networks, check_same_features, described_blocks
 from fastspml.sparse.csr import block_bounds, canonical_row_blocks, csr_from_parts, freeze_csr
 from fastspml.sparse.mapped import count_columns, is_mapped, row_ranges, rows_between, spill_rows
 

@@ -357,7 +357,7 @@ def test_hidden_nodes_of_a_run_are_forgotten(small):
         (lambda net: fs.Network(np.ones((14, 8)), net.adjacency, net.name), "has 8 features and the model 9, which cannot"),
         (lambda net: fs.Weighting("l2").fit_transform(net), "has another weighting than"),
         (lambda net: net.replace(name="games"), "the tasks of this model are task 0, .* use add_task to add a task"),
-        (lambda net: fs.Network(net.features, None, net.name), "no triplet can be drawn"),
+        (lambda net: fs.Network(net.features, None, net.name), "'task 0' has no links; a model needs some"),
     ],
 )  # fmt: skip
 def test_what_a_model_cannot_go_on_with_leaves_it_as_it_is(small, make, sentence):

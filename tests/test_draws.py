@@ -110,16 +110,23 @@ def test_a_node_linked_to_nearly_all_does_not_hang():
     assert set(drawn[:, 2]) == {6}
 
 
-@pytest.mark.parametrize("links", [np.zeros((3, 3)), np.ones((3, 3)) - np.eye(3), np.zeros((0, 0))])
-def test_an_empty_set_is_refused(links):
-    with pytest.raises(ValueError, match="no triplet can be drawn from 'games': none of the . linked nodes has both"):
+@pytest.mark.parametrize(
+    ("links", "sentence"),
+    [
+        (np.zeros((3, 3)), "'games' has no links"),
+        (np.ones((3, 3)) - np.eye(3), "no triplet can be drawn from 'games': none of the 3 linked nodes has both"),
+        (np.zeros((0, 0)), "'games' has no links"),
+    ],
+)
+def test_an_empty_set_is_refused(links, sentence):
+    with pytest.raises(ValueError, match=sentence):
         fs.SPML.paper().fit(network_of(links, name="games"))
 
 
 def test_one_empty_task_is_fine_pooled_but_not_alone(network):
     empty = fs.Network(np.zeros((3, network.n_features)), name="empty")
     assert set(sample([network, empty])[0][:, 0]) == {0}
-    with pytest.raises(ValueError, match="no triplet can be drawn from 'empty'"):
+    with pytest.raises(ValueError, match="'empty' has no links"):
         fs.MTSPML.paper().fit([network, empty])
 
 

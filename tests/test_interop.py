@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import sys
 from types import SimpleNamespace
@@ -300,6 +301,37 @@ def test_tasks_of_a_column_are_a_list():
     assert a.vocabulary.tolist() == b.vocabulary.tolist() == ["year"]
 
 
+def test_from_frames_has_the_parameters_of_networks_from_frames():
+    got, expected = (inspect.signature(build) for build in (fs.Network.from_frames, fs.networks_from_frames))
+    assert list(got.parameters.values()) == list(expected.parameters.values())
+    with pytest.raises(TypeError, match=r"from_frames\(\) got an unexpected keyword argument 'txet'"):
+        fs.Network.from_frames(pandas.DataFrame(PAPERS), pandas.DataFrame(CITES), txet="text")
+
+
+def test_from_frames_passes_each_parameter_on():
+    papers = pandas.DataFrame(PAPERS | {"key": ["a", "b", "c"], "text": ["the cat", "the cat", "a dog"]})
+    cites = pandas.DataFrame({"weight": [2.0], "citing": ["a"], "cited": ["b"]})
+    options = {
+        "id": "key", "text": "text", "features": ["year"], "source": "citing", "target": "cited", "directed": False,
+        "name": "papers", "stop_words": False, "min_df": 1, "max_df": 0.4, "ignore_weights": True,
+    }  # fmt: skip
+    got, expected = (
+        fs.Network.from_frames(papers, cites, **options),
+        fs.networks_from_frames(papers, cites, **options)[0],
+    )
+    assert (got.name, got.n_links, got.vocabulary.tolist()) == ("papers", 2, ["dog", "year"])
+    assert got.tokenizer == expected.tokenizer == fs.Tokenizer(stop_words=False, min_df=1, max_df=0.4)
+
+
+@pytest.mark.parametrize("build", [fs.Network.from_frames, fs.networks_from_frames])
+def test_warnings_about_frames_name_the_line_of_the_caller(build):
+    cites = pandas.DataFrame({"source": ["p3", "p1"], "target": ["p2", "p1"]})
+    with pytest.warns(UserWarning, match="^1 ") as caught:
+        build(pandas.DataFrame(PAPERS), cites, task="area")
+    assert [str(warning.message)[:11] for warning in caught] == ["1 self link", "1 of 2 edge"]
+    assert {warning.filename for warning in caught} == {__file__}
+
+
 def test_a_task_may_be_a_number_and_is_no_feature():
     papers = pandas.DataFrame({"id": ["p1", "p2", "p3"], "year": [1, 2, 3], "area": [7, 8, 7]})
     cites = pandas.DataFrame({"source": ["p1"], "target": ["p3"]})
@@ -369,8 +401,37 @@ def test_missing_texts_have_no_words():
     papers = pandas.DataFrame(
         {"id": list("abcd"), "text": pandas.array(["cat", None, pandas.NA, float("nan")], dtype=object)}
     )
-    got = fs.Network.from_frames(papers, pandas.DataFrame(CITES)[:0], text="text", **CUTS)
+    with pytest.warns(UserWarning, match=r"^3 nodes have no text \(b, c, d\)\.$") as caught:
+        got = fs.Network.from_frames(papers, pandas.DataFrame(CITES)[:0], text="text", **CUTS)
     assert got.features.toarray().tolist() == [[1], [0], [0], [0]]
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("n_missing", "sentence"),
+    [(1, r"^1 node has no text \(p0\)\.$"), (4, r"^4 nodes have no text \(p0, p1, p2, \.\.\.\)\.$")],
+)
+def test_a_warning_names_the_first_nodes_without_a_text(n_missing, sentence):
+    papers = pandas.DataFrame(
+        {"id": [f"p{i}" for i in range(6)], "text": [None] * n_missing + ["cat"] * (6 - n_missing)}
+    )
+    with pytest.warns(UserWarning, match=sentence):
+        fs.Network.from_frames(papers, pandas.DataFrame(CITES)[:0], text="text", **CUTS)
+
+
+def test_a_text_may_be_a_number_where_others_are_strings():
+    papers = pandas.DataFrame({"id": list("ab"), "text": ["blue moon", 1984]})
+    got = fs.Network.from_frames(papers, pandas.DataFrame(CITES)[:0], text="text", **CUTS)
+    assert got.features.toarray().tolist() == [[1, 1], [0, 0]]
+
+
+def test_a_column_of_missing_texts_has_no_words():
+    papers = pandas.DataFrame({"id": list("ab"), "text": [np.nan, np.nan]})
+    with (
+        pytest.warns(UserWarning, match="2 nodes have no text"),
+        pytest.raises(ValueError, match="none of the 0 words"),
+    ):
+        fs.Network.from_frames(papers, pandas.DataFrame(CITES)[:0], text="text", **CUTS)
 
 
 @pytest.mark.parametrize("weights", [[1.0, 0.5], ["much", "little"], [1.0, np.nan]])
@@ -388,16 +449,26 @@ def test_weights_of_a_frame_are_refused_unless_they_are_ignored(weights):
         (3, CITES, {}, TypeError, "nodes must be a data frame, of pandas or polars for example, got int"),
         ([1, 2], CITES, {}, TypeError, "nodes must be a data frame, of pandas or polars for example, got list"),
         (SimpleNamespace(columns=["id"]), CITES, {}, TypeError, "nodes must be a data frame, .* got SimpleNamespace"),
-        (PAPERS, CITES, {"text": "body"}, ValueError, "nodes has no columns called 'body'; its columns are id, text, year, area"),
+        (PAPERS, CITES, {"text": "body"}, ValueError, "nodes has no column called 'body'; its columns are id, text, year, area"),
+        (PAPERS, CITES, {"text": "year"}, TypeError, "^column 'year' holds numbers, not texts"),
+        (PAPERS | {"year": [None, 1.5, True]}, CITES, {"text": "year"}, TypeError, "^column 'year' holds numbers, not texts"),
         (PAPERS, CITES, {"features": ["area"]}, TypeError, "column 'area' of nodes must hold numbers, got object"),
         (PAPERS, CITES, {"id": "key"}, ValueError, "nodes has no column 'key' with the names of the nodes; name it with id="),
         (PAPERS, {"source": ["p9"], "target": ["p1"]}, {}, ValueError, "edges name nodes that are missing from nodes, which must have a row for each end of an edge: 'p9'"),
         (PAPERS, {"source": ["p9", "p9", "p8"], "target": ["p1"] * 3}, {}, ValueError, r"end of an edge: 'p9' \(and 1 more\)"),
-        (PAPERS, {"source": [1], "target": ["p1"]}, {}, TypeError, "names of nodes are strings, but those in edges are numbers; convert one of them"),
-        (PAPERS | {"id": [1, 2, 3]}, CITES, {}, TypeError, "names of nodes are numbers, but those in edges are strings"),
+        (PAPERS, {"source": ["p1"], "target": [None]}, {}, ValueError, "^row 0 of edges has no 'target'; drop such rows"),
+        (PAPERS, {"citing": ["p1", np.nan, pandas.NA], "cited": CITES["target"] + ["p1"]}, {}, ValueError, r"^row 1 \(and 1 more\) of edges has no 'citing'"),
+        (PAPERS | {"id": [1, 2, 3]}, {"source": [1, 2], "target": [2, None]}, {}, ValueError, "^row 1 of edges has no 'target'"),
+        (PAPERS, {"source": [1], "target": ["p1"]}, {}, TypeError, "^column 'source' of edges holds numbers, but names of nodes are strings; convert one of them"),
+        (PAPERS, {"index": [0], "citing": ["p2"], "cited": ["p1"]}, {}, TypeError, "^column 'index' of edges holds numbers, but names of nodes are strings; name the columns of edges with source= and target="),
+        (PAPERS, {"index": [0], "citing": ["p2"]}, {"source": "index"}, TypeError, "name the columns of edges with source= and target="),
+        (PAPERS, {"index": [0], "citing": ["p2"]}, {"source": "citing", "target": "index"}, TypeError, "^column 'index' of edges .*; convert one of them"),
+        (PAPERS | {"id": [1, 2, 3]}, CITES, {}, TypeError, "^column 'source' of edges holds strings, but names of nodes are numbers; convert one of them"),
         (PAPERS, {"source": ["p1"]}, {}, ValueError, "edges must have two columns, source and target; it has 1"),
         (PAPERS | {"id": ["p1", "p1", "p2"]}, CITES, {}, ValueError, "names of nodes must be distinct; 'p1' occurs 2 times"),
-        ({"id": ["p1"], "text": ["x"]}, CITES, {}, ValueError, "nodes has no numeric column; name the column of texts with text="),
+        ({"id": ["p1"]}, CITES, {}, ValueError, r"nodes has no numeric column; name the column of texts with text=\.\.\.$"),
+        ({"id": ["long name"], "title": ["x"], "abstract": ["x y"], "area": [None]}, CITES, {}, ValueError, r"texts with text=\.\.\., such as text='abstract'\.$"),
+        ({"id": ["p1"], "title": ["x"], "abstract": ["x y"]}, CITES, {"task": "abstract"}, ValueError, r"texts with text=\.\.\., such as text='title'\.$"),
         (PAPERS, CITES, {"text": "text", "min_df": 0}, ValueError, "min_df must be a number of documents"),
     ],
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 import json
 import sys
@@ -242,6 +243,22 @@ def test_nodes_of_a_network_without_names_are_new_in_a_graph(named):
     assert 0 in fs.predict_links(metrics(9)[0], same, same, k=1).to_networkx()
 
 
+def test_a_model_predicts_with_the_options_of_the_function(named):
+    model = fs.SPML(metric="diagonal", weighting=None, n_iters=50).fit(named)
+    got, names = (inspect.signature(function).parameters for function in (model.predict_links, fs.predict_links))
+    assert list(got) == [name for name in names if name not in ("model", "calibration")]
+    assert all(got[name].default == names[name].default for name in got)
+    index = fs.LinkIndex(model, named)
+    options = {"exclude_known": False, "candidates": ["n2", "n9"], "reasons": 2, "index": index, "n_threads": 2}
+    for given in ({}, *({name: value} for name, value in options.items()), options):
+        links = model.predict_links(named, ["n6"], k=14, **given)
+        assert links.to_jsonl() == fs.predict_links(model, named, ["n6"], k=14, **given).to_jsonl()
+    with pytest.raises(TypeError, match=r"predict_links\(\) got an unexpected keyword argument 'reason'"):
+        model.predict_links(named, ["n6"], reason=3)
+    with pytest.raises(TypeError, match="index must be a LinkIndex or None, got int"):
+        model.predict_links(named, ["n6"], index=3)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -267,6 +284,21 @@ def test_a_text_in_place_of_a_name_gets_advice(named):
     assert "texts" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("of a text", "new holds 'of a text', but no node has that name."),
+        ("x" * 60, f"new holds '{'x' * 60}', but no node has that name; check its spelling."),
+        ("x " * 31, f"new holds '{'x ' * 28}x...', but no node has that name."),
+        ("n 3", "new holds 'n 3', but no node has that name; close matches are n3, n13."),
+    ],
+)
+def test_an_unknown_name_is_quoted_and_a_text_needs_no_spelling(named, name, sentence):
+    with pytest.raises(ValueError, match="no node has that name") as error:
+        fs.predict_links(metrics(9)[0], named, [name])
+    assert str(error.value) == sentence
+
+
 def test_no_new_nodes_give_an_empty_table(named):
     links = fs.predict_links(metrics(9)[0], named, named.subset([]))
     assert len(links) == 0
@@ -289,6 +321,17 @@ def test_iteration_gives_named_tuples():
 def test_repr_is_one_line_without_control_characters():
     assert repr(table()) == r"LinkTable(3 links of 2 nodes: a -> c, a -> <d>, =b -> \x1b[31mred\u202e)"
     assert repr(table()[:1]) == "LinkTable(1 link of 1 node: a -> c)"
+
+
+def test_a_table_counts_its_nodes_without_a_known_feature():
+    links = table(blank_nodes=["=b", "z"])
+    assert repr(links).startswith("LinkTable(3 links of 2 nodes, 1 of them without a known feature: a -> c, ")
+    assert repr(links[:1]) == "LinkTable(1 link of 1 node: a -> c)"
+    assert repr(links[2:]).startswith("LinkTable(1 link of 1 node, which has no known feature: =b -> ")
+    assert repr(table(blank_nodes=["a", "=b"])).startswith(
+        "LinkTable(3 links of 2 nodes, which have no known feature: a"
+    )
+    assert repr(links[:0]) == "LinkTable(0 links of 0 nodes)"
 
 
 @pytest.mark.parametrize(("n_links", "end"), [(3, "2 -> 2)"), (4, "2 -> 2, ...)"), (1200, "2 -> 2, ...)")])

@@ -89,6 +89,15 @@ def test_means_of_no_defined_node_are_nan():
     assert np.isnan(list(means.values())).all()
 
 
+def test_a_quality_is_shown_in_one_line():
+    network = fs.Network(np.eye(4), [[0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
+    table = np.array([[0, 3, 2, 1], [3, 0, 1, 2], [0, 0, 0, 0], [0, 0, 0, 0]])
+    quality = fs.link_quality(Table(table), network, range(3), k=1, seen=[0, 1])
+    assert repr(quality) == "LinkQuality(3 nodes, 2 with links: auc 0.750, hits@1 0.750)"
+    assert repr(quality.to_unseen) == "LinkQuality(3 nodes, 1 with links: auc 0.000, hits@1 0.000)"
+    assert repr(fs.link_quality(Table(table), network, [2])) == "LinkQuality(1 node, 0 with links)"
+
+
 def test_lists_have_ten_candidates_by_default(trained):
     model, networks = trained
     for _, _, quality in hidden_quality(model, networks):

@@ -441,6 +441,12 @@ def test_save_model_wants_a_model(path, value):
         fs.save_model(path, value)
 
 
+@pytest.mark.parametrize("model", [fs.SPML(), fs.MTSPML(), fs.Metric.identity(2)])
+def test_a_model_in_place_of_the_path_is_named(model):
+    with pytest.raises(TypeError, match=r"^save_model takes the path first, then the model\.$"):
+        fs.save_model(model, "model.h5")
+
+
 def test_a_model_is_not_saved_with_a_form_that_it_does_not_have(path, network):
     model = fs.SPML.paper(n_iters=5).fit(network).set_params(metric="full")
     with pytest.raises(ValueError, match="the model was not fitted with metric='full'; set that back"):

@@ -22,6 +22,7 @@ from tests.conftest import dense, make_network
 
 X = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0], [0.5, 3.0, 0.0]])
 A = np.array([[0, 1, 0], [0, 0, 0], [1, 1, 0]])
+SPLIT = fs.Network(X, A).split(1)
 SPARSE_FORMATS = ["csr", "csc", "coo", "lil", "dok", "dia", "bsr"]
 
 
@@ -153,6 +154,16 @@ def test_subset_and_undirected(network):
     assert np.array_equal(both, (links + links.T) > 0)
 
 
+def test_a_warning_needs_no_name_of_the_module_that_calls():
+    with pytest.warns(UserWarning, match="1 self link of 'network' was dropped"):
+        exec("Network([[1]], [[1]])", {"Network": fs.Network})
+
+
+def test_a_split_is_shown_in_one_line():
+    network = fs.Network(sparse.eye_array(1201, format="csr"), name="papers")
+    assert repr(network.split(1)) == "Split('papers': 1,200 training nodes, 1 test node)"
+
+
 def test_split_hides_nodes_and_their_links(network):
     split = network.split(test_size=0.3, seed=1)
     assert sorted([*split.train_nodes, *split.test_nodes]) == list(range(network.n_nodes))
@@ -282,8 +293,11 @@ def test_a_matrix_with_an_index_out_of_range_is_refused_in_every_format(form, in
         (lambda: fs.Network(np.where(X > 2, np.nan, X)), ValueError, "features must be finite, but row 2 holds a NaN"),
         (lambda: fs.Network(np.where(X > 2, np.inf, X)), ValueError, "features must be finite, but row 2"),
         (lambda: fs.Network(X, A * np.nan), ValueError, "adjacency holds NaN"),
-        (lambda: fs.Network(X.astype(complex)), TypeError, "features must hold numbers, got complex128"),
+        (lambda: fs.Network(X.astype(complex)), TypeError, r"features must hold numbers, got complex128\.$"),
         (lambda: fs.Network([["a", "b"]]), TypeError, "features must hold numbers"),
+        (lambda: fs.Network(["a text", "another"], np.eye(2)), TypeError, r"^features must hold numbers, got <U7; for texts use fs\.Network\.from_frames\(\.\.\., text=\.\.\.\)\.$"),
+        (lambda: fs.Network(np.array(["a text", None])), TypeError, r"got object; for texts use fs\.Network\.from_frames"),
+        (lambda: fs.Network(X, A.astype(str)), TypeError, r"^adjacency must hold numbers, got <U21\.$"),
         (lambda: fs.Network(corrupt(X, indices=[0, 2, 0, -1])), ValueError, "indices of features run from -1 to 2"),
         (lambda: fs.Network(corrupt(X, indices=[0, 9, 0, 1])), ValueError, "must be from 0 to 2"),
         (lambda: fs.Network(corrupt(X, indptr=[0, 3, 2, 4])), ValueError, "must start at 0 and never decrease"),
@@ -330,6 +344,11 @@ def test_a_matrix_with_an_index_out_of_range_is_refused_in_every_format(form, in
         (lambda: fs.split_networks([]), ValueError, "networks is empty"),
         (lambda: fs.split_networks(3), TypeError, "networks must be a Network or a list of them, got int"),
         (lambda: fs.split_networks([X]), TypeError, "networks must hold Network objects only, got ndarray"),
+        (lambda: fs.SPML().fit(SPLIT), TypeError, r"networks must be a Network or a list of them, got a Split; pass split\.train\."),
+        (lambda: fs.SPML().fit([SPLIT]), TypeError, r"networks must hold Network objects only, got a Split; pass split\.train\."),
+        (lambda: fs.SPML().fit(FRAME), TypeError, r"networks must be a Network or a list of them, got a DataFrame; build a Network with fs\.Network\.from_frames\."),
+        (lambda: fs.MTSPML().fit([FRAME, FRAME]), TypeError, "networks must hold Network objects only, got a DataFrame; build a Network with"),
+        (lambda: fs.link_quality(fs.Metric.identity(1), fs.Network(X), SPLIT), TypeError, r"nodes must be positions, names or a mask; got a Split; pass split\.test_nodes"),
         (lambda: fs.share_vocabulary([fs.Network(X)]), ValueError, "has no vocabulary"),
         (lambda: fs.share_vocabulary([fs.Weighting("l2").fit_transform(NAMED)]), ValueError, "'network' has been weighted already; share the vocabulary first"),
         (lambda: align_vocabulary(fs.Network(X), NAMED.vocabulary), ValueError, "'network' has no vocabulary; features can be matched by name only"),

@@ -104,9 +104,12 @@ def test_a_bar_shows_how_far_a_new_task_is(capsys):
     assert "50/50" in err
 
 
-def test_other_words_for_progress_are_refused():
-    with pytest.raises(ValueError, match="progress must be a callable or 'bar', got 'loud'"):
-        fs.SPML(n_iters=5).fit(make_network(), progress="loud")
+@pytest.mark.parametrize("progress", [True, "loud", 3])
+@pytest.mark.parametrize("method", ["fit", "resume", "partial_fit", "add_task"])
+def test_other_values_of_progress_are_refused_before_anything_is_done(method, progress):
+    model = fitted(fs.MTSPML)
+    with pytest.raises(TypeError, match=f"^progress must be a callable, 'bar' or None; got {progress!r}.$"):
+        getattr(model, method)(make_network().replace(name="new", features=None), progress=progress)
 
 
 def test_compilation_is_logged_once_and_only_if_it_happens(caplog):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
+import fastspml as fs
 from fastspml.parameters import Parameters
 
 
@@ -46,6 +48,21 @@ def test_a_copy_has_other_parameters_and_has_not_learned():
 def test_a_parameter_that_is_unknown_is_refused(model, names):
     with pytest.raises(ValueError, match=rf"{type(model).__name__} has no parameter 'sise'; it has {names}\."):
         model.set_params(sise=4)
+
+
+@pytest.mark.parametrize("kind", [fs.SPML, fs.MTSPML])
+def test_a_constructor_refuses_an_unknown_parameter_as_set_params_does(kind):
+    with pytest.raises(ValueError, match="has no parameter 'rnk'; it has average, batch_size, ") as expected:
+        kind().set_params(rnk=3)
+    for build in (kind, kind.paper):
+        with pytest.raises(TypeError) as got:
+            build(rnk=3)
+        assert str(got.value) == str(expected.value)
+    with pytest.raises(TypeError, match="positional"):
+        kind("full")
+    parameters = inspect.signature(kind).parameters
+    assert list(parameters) == list(kind().get_params())
+    assert {parameter.kind for parameter in parameters.values()} == {inspect.Parameter.KEYWORD_ONLY}
 
 
 def test_what_was_not_learned_is_refused():

@@ -942,7 +942,21 @@ def test_a_grid_is_a_mapping(tasks, grid):
         fs.select(fs.SPML.paper(n_iters=2), tasks, grid)
 
 
-@pytest.mark.parametrize("estimator", [3, fs.Metric.identity(2), fs.SPML])
+@pytest.mark.parametrize("progress", [True, "bar", 3])
+def test_progress_of_select_is_a_callable_or_none(tasks, progress):
+    with pytest.raises(TypeError, match=f"^progress must be a callable or None; got {progress!r}.$"):
+        fs.select(fs.SPML.paper(), tasks, {"reg": [1e-3]}, progress=progress)
+
+
+@pytest.mark.parametrize("estimator", [fs.SPML, fs.baselines.Popularity])
+def test_the_class_of_an_estimator_is_not_one(tasks, estimator):
+    name = estimator.__name__
+    sentence = rf"estimator must be a model, got the class {name}; pass an object of it, such as {name}\(\)\."
+    with pytest.raises(TypeError, match=sentence):
+        fs.select(estimator, tasks, {"reg": [1e-3]})
+
+
+@pytest.mark.parametrize("estimator", [3, fs.Metric.identity(2)])
 def test_an_estimator_has_parameters_and_fits(tasks, estimator):
     with pytest.raises(TypeError, match="estimator must be a model with get_params, set_params and fit; got"):
         fs.select(estimator, tasks, {"reg": [1e-3]})

@@ -137,7 +137,7 @@ def test_what_cannot_be_learned_from_is_refused(y, model, sentence):
 
 
 def test_two_rows_are_enough_to_look_for_triplets():
-    with pytest.raises(ValueError, match="no triplet can be drawn"):
+    with pytest.raises(ValueError, match="'network' has no links"):
         make_transformer().fit(np.eye(2), [0, 1])
 
 

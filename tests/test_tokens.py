@@ -146,6 +146,20 @@ def test_settings_of_a_tokenizer_make_an_equal_one():
 def test_texts_to_count_are_a_list(texts):
     with pytest.raises(TypeError, match="texts must be a list of strings, got"):
         tokens.Tokenizer().count(texts, ["chess"])
+    with pytest.raises(TypeError, match="texts must be a list of strings, got"):
+        count_words(texts)
+
+
+def test_a_frame_of_texts_is_refused_not_counted_by_its_column_names():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": ["chess"]})
+    sentence = (
+        r"texts must be strings, one per text, got a DataFrame; pass its column of texts, such as frame\['text'\]"
+    )
+    for count in (lambda: tokens.Tokenizer().count(frame, ["chess", "text"]), lambda: count_words(frame)):
+        with pytest.raises(TypeError, match=sentence):
+            count()
+    assert tokens.Tokenizer().count(frame["text"], ["chess", "text"]).toarray().tolist() == [[1.0, 0.0]]
 
 
 def test_a_vocabulary_to_count_over_is_a_list():

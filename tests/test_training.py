@@ -187,8 +187,25 @@ def test_a_task_that_a_model_has_not(networks, task):
         model.metric(task)
 
 
+def test_a_network_that_is_no_task_gets_advice(networks):
+    model = fs.MTSPML.paper(n_iters=2).fit(networks[:2])
+    other = networks[0].replace(name="network")
+    sentence = (
+        r"the network is called 'network', which is no task of this model; give task= or model\.metric\(task\), one of: "
+        r"task 0, task 1\.$"
+    )
+    for call in (fs.LinkIndex, lambda *given: fs.predict_links(*given, [0]), lambda *given: fs.link_auc(*given, [0])):
+        with pytest.raises(ValueError, match=sentence):
+            call(model, other)
+    with pytest.raises(ValueError, match=sentence):
+        model.predict_links(other, other, k=1)
+    assert len(model.predict_links(other, other, k=1, task="task 1")) == other.n_nodes
+
+
 def test_tasks_of_one_name_are_told_by_their_positions(network):
-    model = fs.MTSPML.paper(n_iters=2).fit([network, make_network(1, name=network.name)])
+    with pytest.warns(UserWarning, match=r"^2 tasks are called 'task 0', so that each must be given by its") as caught:
+        model = fs.MTSPML.paper(n_iters=2).fit([network, make_network(1, name=network.name)])
+    assert caught[0].filename == __file__
     assert model.task_position(1) == 1
     with pytest.raises(ValueError, match="2 tasks are called 'task 0'"):
         model.metric(network)
@@ -204,7 +221,8 @@ def test_predictions_have_the_calibration_of_their_task(networks, monkeypatch, t
     assert given["calibration"] is None
     model.calibrations_ = {network.name: f"of {network.name}" for network in networks}
     model.predict_links(networks[2], "new", 3, **options)
-    assert given == {"calibration": "of task 2" if task is None else "of task 1", **options}
+    assert given["calibration"] == ("of task 2" if task is None else "of task 1")
+    assert given["task"] == task
 
 
 def test_calibrate_needs_the_networks_of_the_fit(networks, monkeypatch):
@@ -849,11 +867,14 @@ def test_triplets_are_drawn_by_number_where_less_than_one_pair_in_16_is_one(n_ot
 
 
 def test_a_group_without_triplets_is_refused():
-    with pytest.raises(ValueError, match="no triplet can be drawn from 'others': none of the 0 linked nodes"):
+    with pytest.raises(ValueError, match="^'others' has no links; a model needs some to learn from"):
         layout.stack(one_triplet(5), has_tasks=True)
     nothing = fs.Network(np.eye(2), [[0, 1], [0, 0]], name="pair")
     with pytest.raises(ValueError, match="no triplet can be drawn from 'pair': none of the 1 linked nodes"):
         layout.stack([nothing], has_tasks=False)
+    unlinked = [fs.Network(np.eye(2), name=name) for name in ("a", "b")]
+    with pytest.raises(ValueError, match="^'a', 'b' have no links; a model needs some to learn from"):
+        layout.stack(unlinked, has_tasks=False)
 
 
 def test_networks_are_stacked_in_groups_and_share_rows(network):

@@ -53,6 +53,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "parameters.py": ("test_parameters.py",),
     "machine.py": ("test_machine.py",),
     "interop.py": ("test_interop.py", "test_dense_blocks.py"),
+    "network_lists.py": ("test_network.py", "test_dense_blocks.py"),
     "network.py": ("test_network.py", "test_csr.py", "test_interop.py", "test_dense_blocks.py"),
     "sparse/csr.py": ("test_csr.py", "test_network.py", "test_dense_blocks.py"),
     "sparse/mapped.py": ("test_mapped.py",),

@@ -13,7 +13,8 @@ from fastspml.baselines.plain import named_tasks, of_task, plain_metric
 from fastspml.checks import check_positive, check_positive_integer, check_seed, quoted
 from fastspml.kernels import scoring
 from fastspml.metric import Metric
-from fastspml.network import Network, Networks, check_same_features
+from fastspml.network import Network
+from fastspml.network_lists import Networks, check_same_features
 from fastspml.parameters import Parameters
 from fastspml.sparse.csr import as_kernel_csr
 from fastspml.training.state import ProgressCall

@@ -11,7 +11,8 @@ import numpy as np
 
 from fastspml.checks import is_whole, quoted
 from fastspml.metric import Metric
-from fastspml.network import Network, Networks, as_networks
+from fastspml.network import Network
+from fastspml.network_lists import Networks, as_networks
 from fastspml.parameters import Parameters
 from fastspml.ranking.scores import link_scores
 from fastspml.training.spml import SPML

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from fastspml.checks import quoted
 from fastspml.cluster.driver import Driver, import_dask, warn_idle
 from fastspml.cluster.worker import read_or_map
-from fastspml.network import Networks
+from fastspml.network_lists import Networks
 from fastspml.training.estimator import Estimator
 from fastspml.training.problem import Problem
 from fastspml.training.shards import Runner, RunShards, first_round

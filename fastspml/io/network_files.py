@@ -44,7 +44,8 @@ from fastspml.io.elements import (
 from fastspml.io.limits import ROW_BYTES, conversion_bytes, csr_bytes
 from fastspml.io.reading import Reader, reading
 from fastspml.io.writing import Writer, encode, writing
-from fastspml.network import Network, as_networks
+from fastspml.network import Network
+from fastspml.network_lists import as_networks
 from fastspml.sparse.csr import check_csr, csr_from_parts, freeze_csr
 
 # Entries of a matrix that are checked together, so that checking a mapped one takes little memory.

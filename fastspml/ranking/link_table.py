@@ -128,11 +128,18 @@ class LinkTable:
         )
 
     def __repr__(self) -> str:
-        n_nodes = len(set(self.node.tolist()))
-        counts = f"{counted(len(self), 'link')} of {counted(n_nodes, 'node')}"
+        nodes = set(self.node.tolist())
+        counts = f"{counted(len(self), 'link')} of {counted(len(nodes), 'node')}{self._blank_among(nodes)}"
         first = [f"{escaped(link.node)} -> {escaped(link.candidate)}" for link in self[:3]]
         more = ", ..." if len(self) > len(first) else ""
         return f"LinkTable({counts}{': ' if first else ''}{', '.join(first)}{more})"
+
+    def _blank_among(self, nodes: set[Any]) -> str:
+        """Return how many of the nodes have no feature that the metric knows, in words; nothing if all have one."""
+        n_blank = len(nodes.intersection(self.blank_nodes.tolist()))
+        if n_blank == len(nodes) and nodes:
+            return f", which {'has' if n_blank == 1 else 'have'} no known feature"
+        return f", {n_blank:,} of them without a known feature" if n_blank else ""
 
     def _repr_html_(self) -> str:
         """Return the first rows as an HTML table."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fastspml.checks import check_positive_integer, quoted
+from fastspml.display import counted
 from fastspml.kernels import auc
 from fastspml.metric import Metric
 from fastspml.network import Network
@@ -63,6 +64,8 @@ class LinkQuality:
     >>> import fastspml as fs
     >>> network = fs.Network([[1, 0], [2, 0], [0, 1]], [[0, 1, 0], [1, 0, 0], [0, 0, 0]])
     >>> quality = fs.link_quality(fs.Metric.identity(2), network, range(3))
+    >>> quality
+    LinkQuality(3 nodes, 2 with links: auc 1.000, hits@10 1.000)
     >>> quality.auc
     array([ 1.,  1., nan])
     >>> float(quality.means()["hits"])
@@ -79,6 +82,12 @@ class LinkQuality:
     is_blank: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     to_seen: LinkQuality | None = None
     to_unseen: LinkQuality | None = None
+
+    def __repr__(self) -> str:
+        counts = f"{counted(len(self.auc), 'node')}, {self.n_defined:,} with links"
+        means = self.means()
+        shown = f": auc {means['auc']:.3f}, hits@{self.k} {means['hits']:.3f}" if self.n_defined else ""
+        return f"LinkQuality({counts}{shown})"
 
     @property
     def n_defined(self) -> int:

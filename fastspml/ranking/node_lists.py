@@ -14,6 +14,7 @@ from fastspml.checks import quoted
 
 LONGEST_NUMBER = 20  # characters of an integer of 64 bits
 _EXTENDING = threading.Lock()  # copies of an index share the positions that `NodeNames.plus` extends
+MOST_SHOWN = 60  # characters of an unknown name in a message
 
 
 class NodeNames:
@@ -111,13 +112,15 @@ class NodeNames:
             raise TypeError(f"{what} must be names, positions or a mask of nodes; got {quoted(name)}.")
         if not self.are_names:
             raise ValueError(f"{what} holds {name!r:.60}, but the nodes have no names; pass positions.")
-        if self.are_numbers and len(name) <= LONGEST_NUMBER and name.removeprefix("-").isdecimal():
-            name = int(name)
-        if name not in self:
-            near = difflib.get_close_matches(str(name), map(str, self.names.tolist()), n=3)
-            hint = f"close matches are {', '.join(near)}" if near else "check its spelling"
-            raise ValueError(f"{what} holds {str(name)!r:.60}, but no node has that name; {hint}.")
-        return self.find(name)
+        is_number = self.are_numbers and len(name) <= LONGEST_NUMBER and name.removeprefix("-").isdecimal()
+        position = self.find(int(name) if is_number else name)
+        if position < 0:
+            near = difflib.get_close_matches(name, map(str, self.names.tolist()), n=3)
+            spelling = "" if " " in name else "; check its spelling"  # a text has no spelling to check
+            hint = f"; close matches are {', '.join(near)}" if near else spelling
+            shown = name if len(name) <= MOST_SHOWN else f"{name[: MOST_SHOWN - 3]}..."
+            raise ValueError(f"{what} holds {quoted(shown)}, but no node has that name{hint}.")
+        return position
 
     def mask(self, nodes: Any, what: str = "nodes") -> np.ndarray:
         """Return nodes as a mask, shape (n_nodes,)."""

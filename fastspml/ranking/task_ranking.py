@@ -9,7 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.metric import Metric
-from fastspml.network import Network, as_networks
+from fastspml.network import Network
+from fastspml.network_lists import as_networks
 from fastspml.ranking.model_metrics import metric_of
 from fastspml.sparse.mapped import take_rows
 

@@ -16,7 +16,8 @@ import numpy as np
 from fastspml.baselines import CosineTfidf, Euclid, Popularity
 from fastspml.leaks import check_leaks
 from fastspml.metric import FactoredMetric, Metric
-from fastspml.network import Network, Networks, as_networks
+from fastspml.network import Network
+from fastspml.network_lists import Networks, as_networks
 from fastspml.ranking.hidden_calibration import hidden_calibration
 from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.measures import LinkQuality, hidden_quality, link_quality, mean_over_tasks

@@ -11,9 +11,10 @@ from typing import Any
 from scipy import sparse
 
 from fastspml.baselines import CosineTfidf, Euclid, Popularity
-from fastspml.checks import check_positive_integer, check_share, quoted
+from fastspml.checks import check_positive_integer, check_progress, check_share, quoted
 from fastspml.machine import available_threads
-from fastspml.network import Network, Networks, as_networks
+from fastspml.network import Network
+from fastspml.network_lists import Networks, as_networks
 from fastspml.ranking.measures import LinkQuality
 from fastspml.selection import halving as successive
 from fastspml.selection.folds import Folds, with_params
@@ -126,6 +127,7 @@ def select(
     >>> list(selection.baselines_)
     ['Euclid', 'cosine tf-idf', 'popularity']
     """
+    check_progress(progress, allow_bar=False)
     _check_arguments(estimator, anchors, known_links, most_suggested, n_threads)
     networks, score, anchors = as_networks(networks), as_scoring(scoring), list(anchors)
     settings = all_settings(estimator, recommended_grid(estimator, networks) if grid is None else grid, n_random, seed)
@@ -155,7 +157,10 @@ def select(
 def _check_arguments(
     estimator: Any, anchors: Any, known_links: str | None, most_suggested: float | None, n_threads: int | None
 ) -> None:
-    if isinstance(estimator, type) or not all(hasattr(estimator, name) for name in ("get_params", "set_params", "fit")):
+    if isinstance(estimator, type):
+        name = estimator.__name__
+        raise TypeError(f"estimator must be a model, got the class {name}; pass an object of it, such as {name}().")
+    if not all(hasattr(estimator, name) for name in ("get_params", "set_params", "fit")):
         raise TypeError(f"estimator must be a model with get_params, set_params and fit; got {quoted(estimator)}.")
     if sparse.issparse(anchors):
         raise TypeError(f"anchors must be a list of names of nodes, got {quoted(anchors)}.")

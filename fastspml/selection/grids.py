@@ -10,7 +10,7 @@ import numpy as np
 
 from fastspml.baselines import PairSVM
 from fastspml.checks import check_positive_integer, quoted
-from fastspml.network import Networks
+from fastspml.network_lists import Networks
 from fastspml.selection.folds import with_params
 from fastspml.training.estimator import Estimator
 from fastspml.training.mtspml import MTSPML

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import quoted
+from fastspml.checks import outer_stacklevel, quoted
 
 # Integers up to here are exact in float32, so that counts take half the memory.
 LARGEST_EXACT_FLOAT32 = 2**24
@@ -171,7 +171,8 @@ def canonical_adjacency(adjacency: Any, n_nodes: int, name: str) -> sparse.csr_a
     n_self = int(is_self.sum())
     if n_self:
         dropped = f"self link of {name!r} was" if n_self == 1 else f"self links of {name!r} were"
-        warnings.warn(f"{n_self} {dropped} dropped; a node is never linked to itself.", stacklevel=4)
+        sentence = f"{n_self} {dropped} dropped; a node is never linked to itself."
+        warnings.warn(sentence, stacklevel=outer_stacklevel())
         counts = np.bincount(rows[~is_self], minlength=n_nodes)
         indptr = np.concatenate([[0], np.cumsum(counts)])
         matrix = csr_from_parts(matrix.data[~is_self], matrix.indices[~is_self], indptr, matrix.shape)
@@ -198,7 +199,9 @@ def _as_array(values: Any, what: str) -> np.ndarray:
 def _as_numbers(matrix: Any, what: str) -> Any:
     """Return a sparse or dense matrix of numbers in a type in which SciPy sums duplicates without overflow."""
     if matrix.dtype.kind not in "biuf":
-        raise TypeError(f"{what} must hold numbers, got {matrix.dtype}.")
+        are_texts = what == "features" and not sparse.issparse(matrix) and isinstance(next(matrix.flat, None), str)
+        advice = "; for texts use fs.Network.from_frames(..., text=...)" if are_texts else ""
+        raise TypeError(f"{what} must hold numbers, got {matrix.dtype}{advice}.")
     if matrix.ndim != 2:
         raise ValueError(f"{what} must have two dimensions, got shape {matrix.shape}.")
     if matrix.dtype == np.float16:  # SciPy has no sparse half floats

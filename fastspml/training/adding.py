@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastspml.checks import check_positive, quoted
+from fastspml.checks import check_positive, check_progress, quoted
 from fastspml.metric import FullMetric
 from fastspml.network import Network
 from fastspml.ranking.model_records import forget_calibrations
@@ -37,6 +37,7 @@ def add_task(
     """Learn one more task, changing the model; see `MTSPML.add_task`."""
     model.check_fitted()
     n_iters = model.n_more_iters(n_iters)
+    check_progress(progress)
     if not isinstance(network, Network):
         raise TypeError(f"add_task needs the Network of the new task, got {type(network).__name__}.")
     if common not in ("frozen", "moving"):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fastspml.checks import check_positive, check_positive_integer, check_seed, is_whole, quoted
+from fastspml.checks import check_positive, check_positive_integer, check_progress, check_seed, is_whole, quoted
 from fastspml.machine import available_memory, available_threads
 from fastspml.metric import (
     LINK_WEIGHTS,
@@ -23,9 +23,11 @@ from fastspml.metric import (
     check_link_weights,
     check_score,
 )
-from fastspml.network import Network, Networks, as_networks
+from fastspml.network import Network
+from fastspml.network_lists import Networks, as_networks
 from fastspml.notebook import html_table
 from fastspml.parameters import Parameters
+from fastspml.ranking.index import LinkIndex
 from fastspml.ranking.link_table import LinkTable
 from fastspml.ranking.model_metrics import check_network
 from fastspml.ranking.model_records import ModelRecords, calibrations_of, forget_calibrations, forget_nodes
@@ -178,6 +180,7 @@ class Estimator(Parameters, ModelRecords, ABC):
         -------
         self
         """
+        check_progress(progress)
         return self._run_to_end(self.fit_until(self.prepare(networks), [self.n_iters], progress, runner))
 
     def prepare(self, networks: Networks) -> Prepared:
@@ -255,6 +258,7 @@ class Estimator(Parameters, ModelRecords, ABC):
         """Continue a stopped or loaded fit on the same networks until n_iters; the bits are those of one fit."""
         self.check_fitted()
         self.check_params()
+        check_progress(progress)
         prepared = same_networks(self, as_networks(networks))
         return self._run_to_end(self.run(prepared, [self.n_iters], progress, runner))
 
@@ -290,6 +294,7 @@ class Estimator(Parameters, ModelRecords, ABC):
         self
         """
         n_iters = self.n_more_iters(n_iters)
+        check_progress(progress)
         if not hasattr(self, "state_"):
             return self._run_to_end(self.fit_until(self.prepare(networks), [n_iters], progress))
         prepared = grown_networks(self, as_networks(networks))
@@ -424,7 +429,19 @@ class Estimator(Parameters, ModelRecords, ABC):
 
     # ---- predictions ----
 
-    def predict_links(self, network: Network, new: Any, k: int = 10, **options: Any) -> LinkTable:
+    def predict_links(
+        self,
+        network: Network,
+        new: Any,
+        k: int = 10,
+        *,
+        exclude_known: bool = True,
+        candidates: Any = None,
+        task: str | int | None = None,
+        reasons: int = 0,
+        index: LinkIndex | None = None,
+        n_threads: int = 1,
+    ) -> LinkTable:
         """Predict the links of new nodes to nodes of a network, by name, with probabilities after `calibrate`.
 
         Parameters
@@ -434,9 +451,8 @@ class Estimator(Parameters, ModelRecords, ABC):
         new : Network, feature rows, or names of nodes of the network
         k : int, default 10
             Number of candidates per node.
-        **options
-            ``exclude_known``, ``candidates``, ``task``, ``reasons``, ``index`` and ``n_threads`` of
-            `fastspml.predict_links`.
+        exclude_known, candidates, task, reasons, index, n_threads
+            As in `fastspml.predict_links`.
 
         Returns
         -------
@@ -454,9 +470,11 @@ class Estimator(Parameters, ModelRecords, ABC):
         """
         self.check_fitted()
         check_network(network, "predict_links")
-        task = options.get("task")
         calibration = calibrations_of(self).get(network.name if task is None else self.task_name(task))
-        return predict_links(self, network, new, k, calibration=calibration, **options)
+        return predict_links(
+            self, network, new, k, exclude_known=exclude_known, candidates=candidates, task=task, reasons=reasons,
+            calibration=calibration, index=index, n_threads=n_threads,
+        )  # fmt: skip
 
     def calibrate(self, networks: Networks, n_folds: int = 5, seed: int = 0) -> Self:
         """Learn probabilities of links from cross-validated scores, and set `calibrations_`, one per task.

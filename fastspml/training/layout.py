@@ -93,6 +93,10 @@ def check_triplets(networks: Sequence[Network], n_triplets: int) -> None:
         return
     n_linked = sum(int(np.count_nonzero(network.degrees)) for network in networks)
     names = ", ".join(repr(network.name) for network in networks)
+    if n_linked == 0:
+        raise ValueError(
+            f"{names} {'has' if len(networks) == 1 else 'have'} no links; a model needs some to learn from."
+        )
     raise ValueError(
         f"no triplet can be drawn from {names}: none of the {n_linked} linked nodes has both a neighbour "
         "and a non-neighbour; use networks with more nodes."

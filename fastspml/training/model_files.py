@@ -67,6 +67,8 @@ def save_model(path: str | os.PathLike[str], model: SPML | MTSPML | Metric, over
     array([1. , 0.5])
     >>> folder.cleanup()
     """
+    if isinstance(path, (Estimator, Metric)):
+        raise TypeError("save_model takes the path first, then the model.")
     if type(model) not in (SPML, MTSPML, DiagonalMetric, FullMetric, FactoredMetric):
         raise TypeError(f"save_model saves an SPML, an MTSPML or a Metric; got {type(model).__name__}.")
     with writing(path, overwrite) as file:

@@ -5,18 +5,22 @@ The loop of both algorithms is `kernels.algorithms.run_chunk`.
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastspml.checks import check_positive, quoted
+from fastspml.checks import check_positive, outer_stacklevel, quoted
 from fastspml.metric import Metric
 from fastspml.network import Network
+from fastspml.network_lists import Networks
+from fastspml.parameters import named_parameters
 from fastspml.training.adding import add_task
 from fastspml.training.estimator import Estimator, parameter
-from fastspml.training.problem import PRIORS, Algorithm, check_prior
+from fastspml.training.problem import PRIORS, Algorithm, Prepared, check_prior
 from fastspml.training.state import ProgressCall
 
 if TYPE_CHECKING:  # the inherited signature of __init__ names these; the API reference resolves them here
@@ -100,7 +104,7 @@ class MTSPML(MTSPMLParameters):
     """
 
     if not TYPE_CHECKING:  # as in SPML
-        __init__ = MTSPMLParameters.__init__
+        __init__ = named_parameters(MTSPMLParameters.__init__)
 
     def algorithm(self, n_tasks: int) -> Algorithm:
         """Return Algorithm 2 for a number of tasks."""
@@ -127,6 +131,18 @@ class MTSPML(MTSPMLParameters):
         check_prior(self.prior)
         if self.project not in ("each", "combined"):
             raise ValueError(f"project must be 'each' or 'combined', got {quoted(self.project)}.")
+
+    def prepare(self, networks: Networks) -> Prepared:
+        """Weight networks and lay them out; warn of tasks that cannot be given by name."""
+        prepared = super().prepare(networks)
+        name, n_tasks = Counter(network.name for network in prepared.networks).most_common(1)[0]
+        if n_tasks > 1:
+            warnings.warn(
+                f"{n_tasks} tasks are called {quoted(name)}, so that each must be given by its position; rename the "
+                "networks with network.replace(name=...), or use SPML to pool them.",
+                stacklevel=outer_stacklevel(),
+            )
+        return prepared
 
     def set_learned(self) -> None:
         """Set common_metric_, task_metrics_, violations_ and n_iters_ from the state."""
@@ -198,6 +214,11 @@ class MTSPML(MTSPMLParameters):
         """Return the position of a task, given by its network, its position or its name."""
         names = self.task_names_
         if isinstance(task, Network):
+            if task.name not in names:
+                raise ValueError(
+                    f"the network is called {quoted(task.name)}, which is no task of this model; give task= or "
+                    f"model.metric(task), one of: {', '.join(names)}."
+                )
             task = task.name
         if isinstance(task, str):
             if names.count(task) != 1:

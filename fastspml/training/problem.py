@@ -18,7 +18,8 @@ from fastspml.kernels.factored import set_factors
 from fastspml.kernels.prefetch import LINE_BYTES
 from fastspml.metric import LENGTHS
 from fastspml.metric.projection import project_psd
-from fastspml.network import Network, check_same_features
+from fastspml.network import Network
+from fastspml.network_lists import check_same_features
 from fastspml.sparse.mapped import count_columns
 from fastspml.training.layout import stack
 from fastspml.training.packed import pack, with_prior, without_prior

@@ -10,6 +10,7 @@ from typing import Any
 
 from numba.core.event import Event, Listener, install_listener
 
+from fastspml.checks import check_progress
 from fastspml.training.state import Progress, ProgressCall
 
 logger = logging.getLogger(__name__)
@@ -18,11 +19,10 @@ logger = logging.getLogger(__name__)
 @contextmanager
 def shown(progress: ProgressCall | str | None, label: str) -> Iterator[ProgressCall | None]:
     """Yield a callable for the argument `progress`; for "bar", it updates a bar that is closed at the end."""
-    if progress is None or callable(progress):
+    check_progress(progress)
+    if not isinstance(progress, str):
         yield progress
         return
-    if progress != "bar":
-        raise ValueError(f"progress must be a callable or 'bar', got {progress!r:.60}.")
     from tqdm import tqdm
 
     with tqdm(desc=label, unit=" it", file=sys.stderr, dynamic_ncols=True) as bar:

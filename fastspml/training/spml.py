@@ -13,6 +13,7 @@ import numpy as np
 from fastspml.checks import check_positive
 from fastspml.metric import Metric
 from fastspml.network import Network
+from fastspml.parameters import named_parameters
 from fastspml.training.estimator import Estimator, parameter
 from fastspml.training.problem import PRIORS, Algorithm, check_prior
 
@@ -124,7 +125,7 @@ class SPML(SPMLParameters):
     """
 
     if not TYPE_CHECKING:  # the API reference leaves out inherited constructors
-        __init__ = SPMLParameters.__init__
+        __init__ = named_parameters(SPMLParameters.__init__)
 
     @property
     def metric(self) -> str:
