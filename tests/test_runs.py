@@ -379,7 +379,27 @@ def test_a_checkpoint_of_an_earlier_version_has_no_hidden_nodes_and_is_resumed(s
         model = load_checkpoint(path)
         del model.hidden_nodes_, model.n_nodes_
         save_checkpoint(path, model)
-    assert np.array_equal(train(short, folder).state_.totals, expected.state_.totals)
+    got = train(short, folder)
+    assert np.array_equal(got.state_.totals, expected.state_.totals)
+    saved = fs.load_model(folder / "model.h5")
+    assert got.n_nodes_ == saved.n_nodes_ == expected.n_nodes_
+    assert all(map(np.array_equal, saved.hidden_nodes_, expected.hidden_nodes_))
+
+
+@pytest.mark.parametrize("metric", ["factored", "full"])
+def test_stopped_runs_of_other_metrics_resume_to_the_same_bits(file, tmp_path, monkeypatch, metric):
+    """Without the paper's recipe; the default is factored."""
+    monkeypatch.setattr(chunks, "CHUNK_TRIPLETS", 600)
+    network = fs.read_networks(file)[0].subset(range(80))
+    fs.write_networks(tmp_path / "small.h5", network.replace(features=network.features[:, :60], vocabulary=None))
+    keys = {"networks": str(tmp_path / "small.h5"), "n_iters": 400, "checkpoint_iters": 1, "projection": "never"}
+    config = resolve(keys if metric == "factored" else keys | {"metric": metric})
+    assert config["metric"] == metric
+    expected = train(config, tmp_path / "whole")
+    with pytest.raises(Stopped):
+        train(config, tmp_path / "run", lambda record: record.iteration >= 200 and os.kill(os.getpid(), signal.SIGTERM))
+    got = train(config, tmp_path / "run")
+    assert got.metric_for(0).is_same_as(expected.metric_for(0))
 
 
 def test_a_checkpoint_without_a_state_is_damaged(short, tmp_path):

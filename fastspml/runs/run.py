@@ -129,7 +129,7 @@ class _Session:
         if self.last_record is not None:
             self._write_line(self.last_record, evaluates=True)
         self.run.check()
-        save_result(self.run, self.model, sizes, hidden)
+        save_model(self.run.model, self.model)
         self._log("finished", iteration=self.model.n_iters_, **self._costs())
         self.checkpoints.remove()
         return self.model
@@ -155,6 +155,7 @@ class _Session:
         """Continue from a checkpoint."""
         self.model = restored
         self._check_nodes(sizes, hidden)
+        record_nodes(self.model, sizes, hidden)  # which checkpoints of earlier versions lack
         self._record_start(start)
         self.model.resume(training, self._between_chunks, self.runner)
 
@@ -330,9 +331,3 @@ def start_event(config: Mapping[str, Any], networks: Sequence[Network], iteratio
         "node_names": name_digests(networks),
         "versions": versions(),
     }
-
-
-def save_result(run: RunFolder, model: Any, sizes: list[int], hidden: list[np.ndarray] | None) -> None:
-    """Save the model of a run, with the number of nodes of every network and the positions of hidden nodes."""
-    record_nodes(model, sizes, hidden)
-    save_model(run.model, model)

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from fastspml.json_values import json_value
+from fastspml.ranking.model_records import record_nodes
 from fastspml.runs.checkpoints import Checkpoints
 from fastspml.runs.config import new_model
 from fastspml.runs.folder import Lines, locked_run, now
 from fastspml.runs.opening import split
-from fastspml.runs.run import save_result, start_event
+from fastspml.runs.run import start_event
 from fastspml.runs.signals import noted_signals
 from fastspml.selection import Selection, SelectProgress, Trial, select
+from fastspml.training.model_files import save_model
 
 
 def select_and_train(
@@ -60,7 +62,8 @@ def select_and_train(
         run.log.append(start_event(config, networks, iteration=0))
         if selection.best_trial_ is not None:
             run.log.append({"time": now(), "event": "selected", **_described(selection.best_trial_)})
-        save_result(run, selection.best_estimator_, [network.n_nodes for network in networks], hidden)
+        record_nodes(selection.best_estimator_, [network.n_nodes for network in networks], hidden)
+        save_model(run.model, selection.best_estimator_)
         Checkpoints(run.checkpoints, 1).remove()
     return selection
 
