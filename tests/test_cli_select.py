@@ -214,6 +214,23 @@ def test_an_interrupted_search_is_said(tmp_path, capsys, monkeypatch, is_complet
 
 
 @pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ([], None),
+        (["--margin", 0.5, "--weighting", "tfidf", "--n-iters", 40], None),  # as chosen, not in the grid, or free
+        (["--margin", 7, "--reg", 3], "reg, margin: chosen from the grid, not as given; choose from other values with"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")
+def test_values_of_flags_that_the_grid_replaces_are_said(file, tmp_path, capsys, flags, said):
+    arguments = ["--networks", file, "--model", "SPML", "--grid", "reg=[0.1]", "--grid", "margin=[0.5]", "--folds", 2]
+    code, _, err = run(capsys, *arguments, *flags, "--n-iters", 20, "-o", tmp_path / "run")
+    assert code == 0
+    assert ("chosen from the grid" in err) == (said is not None)
+    assert said is None or said in " ".join(err.split())
+
+
 def test_infinite_weights_are_valid_json_and_all_parameters_that_vary_have_a_column(file, tmp_path, capsys):
     grid = ["--grid", "common-reg=[inf,0.1]", "--grid", "n-iters=[20]", "--grid", "neighbour-weight=[0,0.5]"]
     arguments = ["--networks", file, "--metric", "diagonal", *grid, "--folds", "2"]

@@ -19,7 +19,7 @@ __all__ = ["EXAMPLE", "arguments", "run", "spelled_out"]
 SHOWN = ("cv_score", "standard_error", "auc", "hits", "reciprocal_rank")
 
 EXAMPLE = """\
-fastspml select --networks networks.h5 --weighting tfidf -o runs/best
+fastspml select --networks networks.h5 --test-size 0.2 -o runs/best
 fastspml select example.toml --grid 'common_reg=[1e-2,1e-3]' --grid 'margin=[0.3,1]' -o runs/best"""
 
 
@@ -77,6 +77,7 @@ def run(options: argparse.Namespace) -> None:
     selection = _select(options)
     if not selection.is_complete_:
         say(f"interrupted: the best of {counted(len(selection.trials_), 'finished combination')} was taken.")
+    _say_replaced(selection, options)
     if options.json:
         print_json(_as_json(selection, options.output))
     else:
@@ -112,6 +113,14 @@ def _select(options: argparse.Namespace) -> Selection:
             )
     finally:
         close()
+
+
+def _say_replaced(selection: Selection, options: argparse.Namespace) -> None:
+    """Say which values of flags were not used, because the grid names their keys."""
+    given = {key: getattr(options, key, None) for key in selection.best_params_ if key != "n_iters"}
+    replaced = [key for key, value in given.items() if value not in (None, selection.best_params_[key])]
+    if replaced:
+        say(f"{', '.join(replaced)}: chosen from the grid, not as given; choose from other values with --grid.")
 
 
 def _as_json(selection: Selection, run_folder: str) -> dict[str, Any]:

@@ -54,7 +54,8 @@ def select(
     Parameters
     ----------
     estimator : SPML, MTSPML or a baseline
-        Parameters that the grid does not name keep its values. It is not changed.
+        Parameters that the grid does not name keep its values. The default grid names `weighting`, `metric`, `score`,
+        `margin`, `step`, `rank`, `prior`, `project` and the regularisation. The estimator is not changed.
     networks : Network or list of Network
         Data to learn from. Nodes that will test the result must not be in them.
     grid : mapping of parameter names to lists of values, or a list of such mappings, optional
