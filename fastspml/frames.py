@@ -47,6 +47,7 @@ def networks_from_frames(
         values are not all 1, unless `ignore_weights` is True.
     id : str, default "id"
         Column of `nodes` with the names of the nodes. The index of a pandas frame is used if there is no such column.
+        If names are integers, give nodes by their names as strings, as "103": integers are positions.
     text : str, optional
         Column of `nodes` with a text. Its words are counted and become features. A missing text has no words, with a
         warning.
