@@ -14,11 +14,13 @@ from fastspml.checks import (
     check_path,
     check_positive,
     check_positive_integer,
+    check_progress,
     check_seed,
     check_share,
     float_array,
     is_number,
     is_whole,
+    outer_stacklevel,
     printable,
     quoted,
 )
@@ -184,3 +186,20 @@ def test_values_that_are_no_numbers_are_refused():
     assert float_array([1, 2], "weights").dtype == np.float64
     with pytest.raises(ValueError, match=r"weights must be an array of numbers, got 'x'\."):
         float_array("x", "weights")
+
+
+@pytest.mark.parametrize("allow_bar", [True, False])
+def test_progress_is_a_callable_or_the_name_of_the_bar(allow_bar):
+    for progress in (None, print, *(["bar"] if allow_bar else [])):
+        check_progress(progress, allow_bar)
+    check_progress("bar")
+    kinds = "a callable, 'bar' or None" if allow_bar else "a callable or None"
+    for progress in (True, "loud", 3, np.ones(2), *([] if allow_bar else ["bar"])):
+        with pytest.raises(TypeError, match=f"progress must be {kinds}; got "):
+            check_progress(progress, allow_bar)
+
+
+def test_the_level_of_a_warning_is_that_of_the_first_caller_outside_the_package():
+    inside = {"__name__": "fastspml.module", "outer_stacklevel": outer_stacklevel}
+    exec("def inner():\n    return outer_stacklevel()\ndef outer():\n    return inner()", inside)
+    assert (outer_stacklevel(), inside["inner"](), inside["outer"]()) == (1, 2, 3)
