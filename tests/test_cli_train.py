@@ -102,3 +102,8 @@ def test_workers_map_a_file_that_is_trained_on_unchanged(training, tmp_path, mon
 def test_a_switch_may_be_abbreviated(training, flags):
     assert main(["train", "--networks", "nets.h5", "-o", "run", *flags]) == 0
     assert [config["undirected"] for config in training.configs] == [True]
+
+
+def test_the_help_of_a_key_without_a_default_names_no_default(capsys):
+    assert main(["train", "--help"]) == 0
+    assert "None" not in capsys.readouterr().out

@@ -211,6 +211,16 @@ def test_signals_before_training_stop_it_too(short, tmp_path, n_before):
     assert train(short, folder).n_iters_ == 400
 
 
+def test_a_signal_while_networks_are_read_stops_before_training(short, tmp_path, monkeypatch):
+    def signalled(config):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return split(config)
+
+    monkeypatch.setattr("fastspml.runs.run.split", signalled)
+    with pytest.raises(Stopped, match="stopped by SIGUSR1 before training"):
+        train(short, tmp_path / "run")
+
+
 def test_a_second_interrupt_is_not_waited_for(short, tmp_path):
     def progress(record):
         if record.iteration == 200:
