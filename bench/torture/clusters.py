@@ -68,7 +68,8 @@ class Cluster:
 
 def _started(program: str, *arguments: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", f"distributed.cli.{program}", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    environment = os.environ | {"PYTHONPATH": str(Path(fs.__file__).parent.parent)}  # the package that is attacked
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 # ---- ways to disturb a cluster --------------------------------------------------------------------------------------
@@ -112,7 +113,12 @@ def _freeze(cluster: Cluster, rng: random.Random) -> None:
     """Stop a worker or the scheduler for a while, as a network that drops packets would."""
     pid = rng.choice([cluster.scheduler.pid, *cluster.pids])
     os.kill(pid, signal.SIGSTOP)
-    threading.Timer(rng.uniform(0.0, LONGEST_STOP_S), os.kill, [pid, signal.SIGCONT]).start()
+
+    def resume() -> None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+    threading.Timer(rng.uniform(0.0, LONGEST_STOP_S), resume).start()
 
 
 KINDS: dict[str, Callable[[Cluster, random.Random], None]] = {
@@ -168,7 +174,7 @@ def _fitted(
 
     try:
         model.fit(tasks, progress=progress, runner=fs.distributed.runner(client))
-    except Exception as error:
+    except ConnectionError as error:  # the cluster is gone
         return outcome_of_error(error)
     return Outcome(IDENTICAL)
 

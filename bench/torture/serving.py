@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,8 @@ class Scene:
         for body, expected in zip(BODIES, self.answers, strict=True):
             deadline = time.monotonic() + ANSWER_S
             while True:
-                with self.connect() as connection:
+                status, answer = 0, None
+                with self.connect() as connection, suppress(ConnectionError):
                     connection.sendall(request_of(body))
                     status, answer = first_answer(received(connection)) or (0, None)
                 if status == 200 or time.monotonic() > deadline:
@@ -80,13 +82,14 @@ def request_of(body: Any) -> bytes:
 
 
 def received(connection: socket.socket) -> bytes:
-    """Return all bytes until the other end closes the connection or resets it."""
+    """Return all bytes until the other end closes the connection; an error if it is reset before any byte came."""
     parts = []
     try:
         while part := connection.recv(2**16):
             parts.append(part)
     except ConnectionError:
-        pass
+        if not parts:
+            raise
     return b"".join(parts)
 
 
@@ -212,7 +215,10 @@ def _slow(scene: Scene, rng: random.Random) -> Outcome:
             try:
                 got = habit(connection, own, sent)
             except ConnectionError:  # the service was full, or the time was over
-                got = received(connection)
+                try:
+                    got = received(connection)
+                except ConnectionError:  # what a client sends after a refusal makes its system drop the answer
+                    return Outcome(SENTENCE, "the connection was reset")
         if habit in SILENT and not got:
             return Outcome(IDENTICAL)
         return outcome_of_answer(got, sent, allowed=(503,))
