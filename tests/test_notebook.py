@@ -12,6 +12,7 @@ import tqdm
 import fastspml as fs
 from fastspml.notebook import html_table
 from fastspml.selection.trials import Selection, Trial
+from fastspml.training.progress_bar import shown
 from tests.conftest import make_network
 
 HOSTILE = "<script>alert(1)</script>\x1b[1m"
@@ -145,3 +146,11 @@ def test_a_fit_is_silent_by_default():
     )
     got = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert (got.stdout, got.stderr) == ("", "")
+
+
+def test_what_cannot_show_progress_is_refused_by_the_bar_too():
+    with (
+        pytest.raises(TypeError, match="progress must be a callable, 'bar' or None; got 'loud'"),
+        shown("loud", "SPML"),
+    ):
+        pass
