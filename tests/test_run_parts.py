@@ -61,7 +61,11 @@ def stop_at(iteration):
 
 @pytest.mark.parametrize(
     ("names", "expected"),
-    [("ba", "{0}/a, {0}/b."), ("abcdef", "{0}/a, {0}/b, {0}/c, {0}/d, {0}/e, and 1 more.")],
+    [
+        ("ba", "{0}/a, {0}/b."),
+        ("abcde", "{0}/a, {0}/b, {0}/c, {0}/d, {0}/e."),
+        ("abcdef", "{0}/a, {0}/b, {0}/c, {0}/d, {0}/e, and 1 more."),
+    ],
 )
 def test_a_folder_of_runs_names_the_runs_in_it(tmp_path, names, expected):
     for name in names:

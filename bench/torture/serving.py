@@ -1,4 +1,4 @@
-"""Malformed and slow requests to a service: each has an answer in JSON, and others at the same time the right one."""
+"""Malformed requests to a service, each of which is answered in JSON, and slow ones; then valid ones are answered."""
 
 from __future__ import annotations
 
@@ -205,7 +205,10 @@ SILENT = (_leave, _idle)  # clients that need no answer
 
 
 def _slow(scene: Scene, rng: random.Random) -> Outcome:
-    """Let several clients be slow, each in its way, while others send valid requests."""
+    """Let several clients be slow, each in its way; then valid requests must be answered.
+
+    A service that is full refuses clients, and closes connections on which nothing has been sent yet.
+    """
     plans = [(rng.choice(HABITS), random.Random(rng.random())) for _ in range(rng.randrange(1, N_CLIENTS + 1))]
 
     def client(plan: tuple[Callable[..., bytes], random.Random]) -> Outcome:
@@ -219,8 +222,8 @@ def _slow(scene: Scene, rng: random.Random) -> Outcome:
                     got = received(connection)
                 except ConnectionError:  # what a client sends after a refusal makes its system drop the answer
                     return Outcome(SENTENCE, "the connection was reset")
-        if habit in SILENT and not got:
-            return Outcome(IDENTICAL)
+        if not got:
+            return Outcome(IDENTICAL) if habit in SILENT else Outcome(SENTENCE, "closed before it had sent a byte")
         return outcome_of_answer(got, sent, allowed=(503,))
 
     with ThreadPoolExecutor(N_CLIENTS) as pool:
