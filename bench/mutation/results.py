@@ -88,9 +88,9 @@ def page(results: dict[str, dict[str, Any]]) -> str:
 Made by `python -m bench.mutation`: mutants of each module outside the kernels, each a small change of one operator,
 constant, condition, result or statement. The tests of its module run on each: those that run the changed lines, the
 fastest first, until {BUDGET_S:g} s of CPU time are spent. A mutant is killed if a test fails or takes far longer than
-usual. {tested:,} of {n_mutants:,} mutants were tested: a random sample of each module. Before any test was written for
-the sample, {killed_at_first:,} were killed, {killed_at_first / max(1, tested):.3f}: that is the estimate for all
-mutants. Now {killed:,} are killed, {score:.3f}. Of the {tested - killed:,} survivors, {explained:,} have a reason below
+usual. {tested:,} of {n_mutants:,} mutants were tested: a random sample of each module, tested anew when it changed.
+At first, {killed_at_first:,} were killed, {killed_at_first / max(1, tested):.3f}: that is the estimate for all mutants.
+Now {killed:,} are killed, {score:.3f}. Of the {tested - killed:,} survivors, {explained:,} have a reason below
 why no test can or should notice them. {len(results)} of {len(TESTS)} modules have been measured.
 
 {markdown(["module", "commit", "seed", "mutants", "tested", "at first", "killed", "explained", "score"], rows)}
