@@ -24,7 +24,7 @@ def page(seed: int, results: dict[str, dict[str, Any]]) -> str:
             first = next(d["attempt"] for d in result["defects"] if d["detail"].startswith(kind))
             repeat = f"--seed {result.get('seed', seed)} --only '{name}' --repeat {first}"
             lines.append(f"- {name}: {count} x `{kind}`; `{repeat}`")
-    return f"""# Hostile files, misuse, threads and signals
+    return f"""# Hostile files and requests, misuse, threads, signals and clusters
 
 Made by `python -m bench.torture --seed SEED`. Every attempt is a pure function of seed, target and number, and runs in
 a child process with limits on memory and time. "Identical": the content is that of the original; where a change cannot

@@ -265,7 +265,7 @@ def scores_of(scorer: Scorer, network: Network, nodes: np.ndarray) -> np.ndarray
 
 
 def _mask(network: Network, nodes: Any) -> np.ndarray:
-    """Return nodes, given as names, positions or a mask, as a mask; None stands for all nodes."""
+    """Return nodes, given as names, positions or a mask, as a mask; None means all nodes."""
     if nodes is None:
         return np.ones(network.n_nodes, dtype=bool)
     mask = np.zeros(network.n_nodes, dtype=bool)

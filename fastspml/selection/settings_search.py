@@ -16,11 +16,11 @@ from fastspml.selection.folds import Evaluation
 from fastspml.selection.ranking_weights import evaluate_rankings, learned_weights, link_differences
 from fastspml.selection.refinements import Refinement
 from fastspml.selection.runners import Runner, StartFit
-from fastspml.selection.trials import SelectProgress, Trial
+from fastspml.selection.trials import SelectProgress, Trial, best_of
 
 
 def _choose(trials: Sequence[Trial], one_standard_error: bool) -> Trial:
-    best = max(trials, key=_score)
+    best = best_of(trials)
     if not one_standard_error or np.isnan(best.standard_error):  # of a single fold
         return best
     return next(trial for trial in trials if trial.score >= best.score - best.standard_error)
@@ -119,10 +119,10 @@ class Search:
             eligible.insert(0, trained)
         # A hub share that was not measured is nan, which is not above the limit.
         eligible = [trial for trial in eligible if not trial.hub_share > self.most_suggested] or eligible
-        best = max(eligible, key=_score)
-        best_without_links = max((trial for trial in eligible if not trial.uses_links), key=_score, default=best)
-        if best.uses_links and not best.is_clearly_ahead_of(best_without_links):
-            return best_without_links
+        best = best_of(eligible)
+        without_links = [trial for trial in eligible if not trial.uses_links]
+        if without_links and not best.is_clearly_ahead_of(best_of(without_links)):
+            return best_of(without_links)
         return best
 
     def fit_rung(self, start: StartFit, tried: Sequence[int], rung: int) -> None:
@@ -215,7 +215,8 @@ class Search:
         return finished
 
     def _record(self, finished: list[Trial]) -> SelectProgress:
-        best = max(self.finished(), key=_score, default=None)
+        done = self.finished()
+        best = best_of(done) if done else None
         return SelectProgress(self.n_done, self.n_fits, time.perf_counter() - self._started, best, finished)
 
 
@@ -225,10 +226,6 @@ def _n_rankings(tries_lengths: bool, n_known_links: int) -> int:
     if n_known_links:
         n_calls += 1 + n_known_links  # one to compare links with non-links, and one for each way to use known links
     return n_calls
-
-
-def _score(trial: Trial) -> float:
-    return trial.score
 
 
 def as_trials(by_fold: Sequence[tuple[list[Evaluation], float]]) -> list[Trial]:

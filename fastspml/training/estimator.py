@@ -434,7 +434,6 @@ class Estimator(Parameters, ModelRecords, ABC):
         network: Network,
         new: Any,
         k: int = 10,
-        *,
         exclude_known: bool = True,
         candidates: Any = None,
         task: str | int | None = None,

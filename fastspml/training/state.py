@@ -84,7 +84,7 @@ class State:
     kept_features: np.ndarray | None  # the features that have a row, for a full metric, the most frequent first
     ahead: np.ndarray  # int64 (metrics,): iterations of a metric minus those of the model; 0 except for added tasks
     round: Round | None = None
-    # In a shard, totals stand for more iterations than were run: clock_origin + clock_rate * iteration.
+    # In a shard, totals count for more iterations than were run: clock_origin + clock_rate * iteration.
     clock_origin: int = 0
     clock_rate: int = 1  # R in a shard, see `Round.rate`
     first: int = 0  # row 0 of `counts` is iteration first + 1
