@@ -26,6 +26,14 @@ def find_browser() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
+def is_error(event: dict[str, Any]) -> bool:
+    """Tell whether an event is an exception, or an entry of the log that is at least a warning."""
+    # Chromium also logs what is in order, such as a click that came before the autofocus.
+    if event.get("method") == "Log.entryAdded":
+        return event["params"]["entry"]["level"] in ("warning", "error")
+    return event.get("method") == "Runtime.exceptionThrown"
+
+
 class Browser:
     """One tab. Use as a context manager; the browser ends with it."""
 
@@ -46,7 +54,7 @@ class Browser:
         os.close(to_browser)
         os.close(from_browser)
         self._buffer, self._number, self._session = b"", 0, None
-        self.errors: list[str] = []  # exceptions, and messages of the console
+        self.errors: list[str] = []  # exceptions, and what the browser itself warned of
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
@@ -76,7 +84,7 @@ class Browser:
         deadline = time.monotonic() + SECONDS
         while True:
             answer = self._receive(deadline)
-            if answer.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded"):
+            if is_error(answer):
                 self.errors.append(json.dumps(answer["params"]))
             if answer.get("id") == self._number:
                 if "error" in answer:

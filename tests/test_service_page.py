@@ -44,6 +44,12 @@ def search(browser, url, text):
     browser.wait(f"{NAMES}.length === 3")
 
 
+def test_the_browser_notices_an_error_of_a_page(browser):
+    browser.open("data:text/html,<script>throw Error('broken')</script>")
+    assert "broken" in browser.errors.pop()
+    assert browser.errors == []
+
+
 def test_a_visitor_types_sees_links_clicks_one_and_sees_why(browser, url):
     search(browser, url, "apple and zebra")
     assert browser.value(NAMES)[:2] == ["anna", "bob"]
