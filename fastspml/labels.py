@@ -41,7 +41,7 @@ def unshared(labels: np.ndarray) -> np.ndarray:
 
 def _refuse_nul(labels: Any, what: str) -> None:
     """Refuse names with NUL characters, as given: NumPy drops those at the end of a string."""
-    names = labels.ravel().tolist() if hasattr(labels, "ravel") else list(labels)
+    names = np.asarray(labels, dtype=object).ravel().tolist()
     if NUL in "".join(map(str, names)):
         name = next(name for name in names if NUL in str(name))
         raise ValueError(f"{what} must not contain NUL characters, got {quoted(name)}; rename it.")

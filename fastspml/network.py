@@ -185,7 +185,16 @@ class Network(Conversions):
         return network
 
     @classmethod
-    def from_edges(cls, features: Any, edges: Any, directed: bool = False, **names: Any) -> Network:
+    def from_edges(
+        cls,
+        features: Any,
+        edges: Any,
+        directed: bool = False,
+        *,
+        name: str = "network",
+        nodes: Sequence[Any] | np.ndarray | None = None,
+        vocabulary: Sequence[str] | np.ndarray | None = None,
+    ) -> Network:
         """Build a network from an edge list.
 
         Parameters
@@ -196,8 +205,8 @@ class Network(Conversions):
             Source and target of every edge. Strings are names of nodes; integers are always positions.
         directed : bool, default False
             Whether an edge links its source to its target only, or both ways.
-        **names
-            The other arguments of `Network`: name, nodes, vocabulary.
+        name, nodes, vocabulary
+            As in `Network`.
 
         Examples
         --------
@@ -210,7 +219,7 @@ class Network(Conversions):
         >>> net.adjacency.toarray().nonzero()
         (array([0]), array([2]))
         """
-        network = cls(features, **names)
+        network = cls(features, name=name, nodes=nodes, vocabulary=vocabulary)
         n_nodes = network.n_nodes
         source, target = edge_positions(edges, n_nodes, network._named_positions).T
         if not directed:

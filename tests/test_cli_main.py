@@ -74,6 +74,7 @@ def test_the_help_of_a_command_begins_with_the_text_of_its_module(capsys):
         (RecursionError(), "the input is nested too deeply to be read."),
         (ValueError("one\n  two\x1b"), "one two\\x1b"),
         (MemoryError(), "MemoryError"),
+        (RuntimeError("can't start new thread"), "can't start new thread"),
     ],
 )
 def test_a_failure_is_one_line(command, capsys, error, sentence):

@@ -34,6 +34,13 @@ def test_other_labels_are_names(labels):
     assert frame_labels(np.array(labels)).tolist() == labels
 
 
+@pytest.mark.filterwarnings("error")
+def test_labels_may_be_a_column_of_a_frame():
+    assert check_labels(pandas.Series(["a", "b"], index=[7, 9]), 2, "nodes", "node").tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match=r"nodes must not contain NUL characters, got 'b\\x00'"):
+        check_labels(pandas.Series(["a", "b\0"]), 2, "nodes", "node")
+
+
 def test_labels_cannot_be_changed_through_the_array_that_they_are_a_view_of():
     given = np.array(["a", "b"])
     view = given.view()

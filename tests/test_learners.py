@@ -216,6 +216,7 @@ def test_tasks_over_the_same_nodes(network):
         ({"seed": -1}, "seed must be an integer from 0"),
         ({"projection": "often"}, "projection must be 'end', 'every', 'never' or a positive integer"),
         ({"projection": 0}, "projection must be"),
+        ({"projection": np.array([1, 2])}, "projection must be"),
         ({"average": "yes"}, "average must be True or False"),
         ({"weighting": "bm25"}, "kind of weighting must be one of tfidf"),
     ],
@@ -279,6 +280,16 @@ def test_a_full_metric_that_cannot_fit_is_refused(network, monkeypatch):
         MemoryError, match=r"a full metric of 9 features takes .* GB, but .* GB are free; use metric='diagonal'"
     ):
         fs.SPML.paper(metric="full").fit(network)
+
+
+def test_a_refit_that_is_refused_changes_nothing(network, monkeypatch, tmp_path):
+    model = fs.SPML.paper(metric="full", n_iters=8).fit(network)
+    monkeypatch.setattr("fastspml.training.estimator.available_memory", lambda: 100.0)
+    with pytest.raises(MemoryError):
+        model.fit(make_network(1, n_features=11))
+    monkeypatch.undo()
+    got = model.set_params(n_iters=12).resume(network).metric_.matrix
+    assert np.array_equal(got, fs.SPML.paper(metric="full", n_iters=12).fit(network).metric_.matrix)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 
 import fastspml as fs
 from fastspml.ranking.link_table import Reason
+from fastspml.ranking.scores import link_scores
 from tests.conftest import make_network, matrix_of
 from tests.ranking_cases import metrics
 
@@ -64,6 +65,29 @@ def test_known_links_and_the_node_itself_are_left_out(named, exclude_known):
             assert set(got) == expected
             assert len(got) == len(expected)
         assert set(links.node) >= {"n0"}
+
+
+@pytest.mark.parametrize("new", [["n1"], ["n1", "n9", "n0"], make_network(nodes=NAMES).subset([1, 9])])
+@pytest.mark.parametrize("n_removed", [0, 1])
+def test_a_node_is_not_ranked_by_its_own_links(named, new, n_removed):
+    """Its links are no neighbours of their targets, and do not count in their degrees, as in `link_scores`."""
+    metric = fs.Metric.diagonal(np.arange(1.0, 10.0), neighbour_weight=0.7, degree_weight=0.3, unlinked_bonus=-0.2)
+    network = named.subset(range(14 - n_removed))
+    index = fs.LinkIndex(metric, named)
+    index.remove(NAMES[14 - n_removed :])
+    links = fs.predict_links(metric, network, new, k=13 - n_removed, exclude_known=False, index=index)
+    nodes = network.positions(new.nodes if isinstance(new, fs.Network) else new)
+    expected = link_scores(metric, network, nodes)
+    assert len(links) == len(nodes) * (13 - n_removed)
+    got = np.full_like(expected, -np.inf)
+    rows = {network.nodes[node]: row for row, node in enumerate(nodes)}
+    for link in links:
+        got[rows[link.node], network.positions([link.candidate])[0]] = link.score
+    others = np.arange(network.n_nodes) != nodes[:, None]
+    differences = (got - expected)[others].reshape(len(nodes), -1)
+    assert differences == pytest.approx(differences[:, :1] + np.zeros_like(differences))  # of x'Mx of each query
+    known = [fs.predict_links(metric, network, new, k=3, index=given).to_csv() for given in (index, None)]
+    assert known[0] == known[1]  # the index is as before
 
 
 def test_the_network_itself_can_be_completed(network):

@@ -245,6 +245,11 @@ def test_intervals_without_a_defined_node_are_nan():
         quality.intervals(level=95)
 
 
+def test_intervals_need_a_seed_from_0(network):
+    with pytest.raises(ValueError, match="seed must be an integer from 0, got -1"):
+        fs.link_quality(metrics(9)[0], network, range(14)).intervals(seed=-1)
+
+
 def test_intervals_need_a_resample(network):
     with pytest.raises(ValueError, match="n_resamples must be a positive integer, got 0"):
         fs.link_quality(metrics(9)[0], network, range(14)).intervals(n_resamples=0)

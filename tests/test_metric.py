@@ -484,6 +484,16 @@ def test_metrics_over_different_vocabularies_are_not_added():
     assert (one + fs.Metric.diagonal([1.0, 1.0])).weights.tolist() == [2.0, 3.0]
 
 
+@pytest.mark.parametrize(
+    "unnamed",
+    [fs.Metric.diagonal([1.0, 1.0]), fs.Metric.full(np.eye(2)), fs.Metric.factored([1.0, 1.0], np.ones((2, 1)))],
+)
+def test_a_sum_has_the_names_of_either_metric(unnamed):
+    named = fs.Metric.diagonal([1.0, 2.0], vocabulary=["a", "b"])
+    for total in (named + unnamed, unnamed + named):
+        assert total.vocabulary.tolist() == ["a", "b"]
+
+
 def test_arrays_that_a_metric_was_made_of_may_change():
     matrix, names = np.eye(2), np.array(["a", "b"])
     metric = fs.Metric.full(matrix, vocabulary=names)

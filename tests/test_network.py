@@ -76,6 +76,8 @@ def test_from_edges():
     got = fs.Network.from_edges(X, [(0, 1), (2, 0)])
     assert got.adjacency.toarray().astype(int).tolist() == [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
     assert fs.Network.from_edges(X, []).n_links == 0
+    with pytest.raises(TypeError, match="adjacency"):
+        fs.Network.from_edges(X, [], adjacency=np.eye(3))
 
 
 @pytest.mark.parametrize(

@@ -519,6 +519,21 @@ def test_rankings_of_one_fit_are_those_of_fits():
         assert evaluation.hub_share == expected
 
 
+def test_the_share_of_a_hub_is_that_of_the_tasks_with_held_out_nodes():
+    """Nodes are shared between tasks, so a small task can be without any held-out node."""
+    big = members_and_hubs(6)
+    small = fs.Network(big.features[:6], big.adjacency[:6, :6], name="small", nodes=[f"n{i}" for i in range(6)])
+    big = fs.Network(big.features, big.adjacency, name="big", nodes=[f"n{i}" for i in range(big.n_nodes)])
+    folds = Folds([big, small], 5, 0, []).usable
+    assert min(len(fold.hidden[1].nodes) for fold in folds) == 0
+    for fold in folds:
+        stop = threading.Event()
+        (got,) = evaluate_rankings(fs.MTSPML(n_iters=20), [{}], fold, as_scoring("auc"), stop)
+        model = fs.MTSPML(n_iters=20).fit(fold.training)
+        shares = [hidden.hub_share(model, 10) for hidden in fold.hidden if len(hidden.nodes)]
+        assert got.hub_share == np.mean(shares) > 0.0
+
+
 def test_the_share_of_a_hub_is_measured_on_some_lists(monkeypatch):
     fold = Folds([members_and_hubs(6)], 3, 0, []).usable[0]
     hidden, metric = fold.hidden[0], fs.Metric.identity(fold.training[0].n_features)

@@ -815,6 +815,22 @@ def test_random_settings(tasks):
     assert len(all_there_are.trials_) == 2
 
 
+def test_random_settings_may_be_arrays(tasks):
+    regs = [np.array([0.1, 0.01]), np.array([0.01, 0.1])]
+    got = fs.select(fs.MTSPML.paper(n_iters=4), tasks[:2], {"task_reg": regs, "n_iters": [4]}, n_folds=2, n_random=9)
+    assert sorted(tuple(trial.params["task_reg"]) for trial in got.trials_) == [(0.01, 0.1), (0.1, 0.01)]
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_scoring_that_is_always_nan_is_refused(tasks):
+    with pytest.raises(ValueError, match="nothing is nan for every setting, so none can be chosen; return a number"):
+        fs.select(fs.SPML.paper(), tasks, {"n_iters": [4, 8]}, n_folds=2, scoring=nothing)
+
+
+def nothing(quality):
+    return float("nan")
+
+
 def test_a_list_of_grids(tasks):
     grid = [{"prior": ["zero"], "margin": [1.0]}, {"prior": ["identity"], "margin": [0.1, 0.3]}]
     assert len(fs.select(fs.SPML.paper(n_iters=1), tasks, grid, n_folds=2).trials_) == 3

@@ -28,8 +28,8 @@ def score_of(params, f):
 class Fits:
     """What `Search.run` takes as a runner: fits that are done at once. `started` lists them."""
 
-    def __init__(self, score=score_of, pairs=None):
-        self.started, self.score, self.pairs = [], score, pairs or [LINK_PAIRS] * N_FOLDS
+    def __init__(self, score=score_of, pairs=None, auc=None):
+        self.started, self.score, self.pairs, self.auc = [], score, pairs or [LINK_PAIRS] * N_FOLDS, auc
 
     def runner(self):
         return nullcontext(self.start)
@@ -48,7 +48,7 @@ class Fits:
 
     def evaluation(self, params, f, hub_share=None):
         score = self.score(params, f)
-        return Evaluation(params, score, (score,), {"auc": score}, hub_share)
+        return Evaluation(params, score, (score,), {"auc": score if self.auc is None else self.auc}, hub_share)
 
     def settings(self, kind):
         """Return the settings that were fitted by a function, each once."""
@@ -182,6 +182,22 @@ def test_folds_without_a_defined_score_are_refused_unless_another_has_one():
     search = Search(SETTINGS, N_FOLDS)
     assert search.run(Fits(lambda params, f: nan if f else 0.5).runner(), (1,), [])
     assert search.choice().score == 0.5
+
+
+@pytest.mark.parametrize("rungs", [(1,), (4, 1)])
+def test_settings_whose_score_is_nan_come_last(rungs):
+    """The first settings are those that `max` and `sorted` would keep in front."""
+    search = Search(SETTINGS, N_FOLDS)
+    score = Fits(lambda params, f: float("nan") if params["reg"] > 1 else 0.5 + f, auc=0.5)
+    assert search.run(score.runner(), rungs, [])
+    assert search.choice().params["reg"] == 1
+
+
+def test_link_weights_whose_score_is_nan_come_last():
+    search = Search([SETTINGS[0]], N_FOLDS)
+    fits = Fits(lambda p, f: float("nan") if p.get("neighbour_weight") and "length_weight" not in p else 0.5, auc=0.5)
+    assert search.run(fits.runner(), (1,), [], other_lengths, ("neighbours", "popularity"))
+    assert search.rankings[-1].params["length_weight"] == 0.5
 
 
 @pytest.mark.parametrize("n_evals", [(2, 1), (1, 2)])

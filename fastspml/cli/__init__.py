@@ -129,7 +129,7 @@ def _run(given: list[str], command: str | None) -> int:
         notify("failed", "interrupted.")
     except RecursionError:
         notify("failed", "the input is nested too deeply to be read.")
-    except (ValueError, TypeError, OSError, MemoryError, ArithmeticError, ImportError) as error:
+    except (ValueError, TypeError, OSError, MemoryError, ArithmeticError, ImportError, RuntimeError) as error:
         notify("failed", str(error) or type(error).__name__)
     return FAILED
 

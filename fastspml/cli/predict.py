@@ -145,14 +145,9 @@ def _links(
     metric: Any, network: Any, new: Any, are_same: bool, calibration: Any, options: argparse.Namespace
 ) -> LinkTable:
     """Return the predicted links of new nodes, by name; with `are_same`, equal names mean the same node."""
-    import numpy as np
-
-    from fastspml.ranking.known_links import without_links_of
     from fastspml.ranking.prediction import predict_links
 
     network, new = (n.replace(nodes=n.nodes.astype(str), named_nodes=are_same) for n in (network, new))
-    if are_same and metric.uses_links:
-        network = without_links_of(network, np.flatnonzero(np.isin(network.nodes, new.nodes)))
     return predict_links(
         metric, network, new, options.k, exclude_known=False, reasons=options.reasons, calibration=calibration
     )

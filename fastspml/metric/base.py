@@ -287,7 +287,7 @@ class Metric(Explained):
     def _transform(self, rows: sparse.csr_array) -> Any: ...
 
     @abstractmethod
-    def _plus(self, other: Metric) -> Metric: ...
+    def _plus(self, other: Metric, context: dict[str, Any]) -> Metric: ...
 
     # ---- distances ----
 
@@ -453,7 +453,8 @@ class Metric(Explained):
                 f"a metric that ranks by {_ranking(self)} and one that ranks by {_ranking(other)} cannot be added; "
                 "create both with the same score, length_weight and link weights."
             )
-        return self._plus(other)
+        names = self.vocabulary if self.vocabulary is not None else other.vocabulary
+        return self._plus(other, self.context | {"vocabulary": names})
 
 
 def check_link_weights(neighbour_weight: float, degree_weight: float, unlinked_bonus: float) -> None:

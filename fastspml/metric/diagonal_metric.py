@@ -51,10 +51,10 @@ class DiagonalMetric(Metric):
     def _transform(self, rows: sparse.csr_array) -> sparse.csr_array:
         return scaled_rows(rows, self.weights)
 
-    def _plus(self, other: Metric) -> Metric:
+    def _plus(self, other: Metric, context: dict[str, Any]) -> Metric:
         if isinstance(other, DiagonalMetric):
-            return DiagonalMetric(self.weights + other.weights, **self.context)
-        return other._plus(self)
+            return DiagonalMetric(self.weights + other.weights, **context)
+        return other._plus(self, context)
 
 
 def checked_weights(weights: Any) -> np.ndarray:

@@ -172,13 +172,13 @@ class FactoredMetric(Metric):
         parts = [scaled_rows(rows, self.weights), sparse.csr_array(self.embed_rows(rows))]
         return sparse.hstack(parts, format="csr")
 
-    def _plus(self, other: Metric) -> Metric:
+    def _plus(self, other: Metric, context: dict[str, Any]) -> Metric:
         if isinstance(other, DiagonalMetric):
-            return FactoredMetric(self.weights + other.weights, self.factors, **self.context)
+            return FactoredMetric(self.weights + other.weights, self.factors, **context)
         if isinstance(other, FactoredMetric):
             factors = np.hstack([self.factors, other.factors])
-            return FactoredMetric(self.weights + other.weights, factors, **self.context)
-        return other._plus(self)
+            return FactoredMetric(self.weights + other.weights, factors, **context)
+        return other._plus(self, context)
 
     def add_to(self, matrix: np.ndarray) -> None:
         """Add M to a dense matrix, shape (n_features, n_features), in place."""

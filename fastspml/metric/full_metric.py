@@ -109,7 +109,7 @@ class FullMetric(Metric):
         outside = np.sqrt(self.rest) * rows[:, self._is_outside].astype(np.float64)
         return sparse.hstack([sparse.csr_array(inside), outside], format="csr")
 
-    def _plus(self, other: Metric) -> FullMetric:
+    def _plus(self, other: Metric, context: dict[str, Any]) -> FullMetric:
         if isinstance(other, FullMetric):
             columns, rest = np.union1d(self.columns, other.columns), self.rest + other.rest
             block = self._block_on(columns) + other._block_on(columns)
@@ -118,7 +118,7 @@ class FullMetric(Metric):
             self._check_memory(other)
             block = self._block_on(columns)
             other.add_to(block)
-        return FullMetric(block, columns, self.n_features, rest, **self.context)
+        return FullMetric(block, columns, self.n_features, rest, **context)
 
     def _check_memory(self, other: Metric) -> None:
         """Refuse a sum whose dense matrix does not fit into memory."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.checks import check_positive_integer, check_seed, float_array, quoted
+from fastspml.checks import check_integer, check_seed, float_array, quoted
 
 KINDS = ("isotonic", "logistic")
 
@@ -113,12 +113,11 @@ class Calibration:
         True
         """
         scores, labels, nodes, weights = _checked(scores, labels, nodes, weights)
-        check_positive_integer("n_folds", n_folds)
+        check_integer("n_folds", n_folds, 2)
         check_seed(seed)
         if kind is not None and kind not in KINDS:
             raise ValueError(f"kind must be 'isotonic' or 'logistic', got {quoted(kind)}.")
         names, node_of = np.unique(nodes, return_inverse=True)
-        n_folds = max(2, int(n_folds))
         if len(names) < n_folds:
             raise ValueError(f"{len(names)} nodes cannot be divided into {n_folds} folds; pass more nodes.")
         fold_of = np.random.default_rng(seed).permutation(len(names))[node_of] % n_folds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from collections.abc import Sequence
@@ -157,6 +158,13 @@ class LinkIndex:
             is_named = names.mask(exclude, "exclude")
             is_excluded = is_named if is_excluded is None else is_excluded | is_named
         return segments.nearest(rows, int(k), is_excluded, lists, n_threads)
+
+    def without_links_of(self, positions: np.ndarray) -> LinkIndex:
+        """Return an index of the same nodes in which those at some positions have no known links, like new ones."""
+        segments, names = self._state
+        index = copy.copy(self)
+        index._state = segments.without_links_of(positions), names
+        return index
 
     def rows(self) -> sparse.csr_array:
         """Return the weighted rows of all nodes, by position."""

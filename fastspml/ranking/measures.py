@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fastspml.checks import check_positive_integer, quoted
+from fastspml.checks import check_positive_integer, check_seed, quoted
 from fastspml.display import counted
 from fastspml.kernels import auc
 from fastspml.metric import Metric
@@ -130,6 +130,7 @@ class LinkQuality:
         if not isinstance(level, (float, np.floating)) or not 0.0 < level < 1.0:
             raise ValueError(f"level must be a number between 0 and 1, got {quoted(level)}.")
         check_positive_integer("n_resamples", n_resamples)
+        check_seed(seed)
         values = self._defined_values()
         if len(values) == 0:
             return dict.fromkeys(MEASURES, (float("nan"), float("nan")))

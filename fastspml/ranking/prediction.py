@@ -49,7 +49,8 @@ def predict_links(
     k : int, default 10
         Number of candidates per node; fewer if there are no more.
     exclude_known : bool, default True
-        Whether the known links of a node, those in ``network.adjacency``, are left out.
+        Whether the known links of a node, those in ``network.adjacency``, are left out. If False, nodes of the network
+        are ranked for as if they were new: under a metric that uses known links, theirs do not count.
     candidates : names, positions or mask, optional
         Nodes that can be linked to; all by default.
     task : str or int, optional
@@ -86,6 +87,8 @@ def predict_links(
         raise TypeError(f"calibration must be a Calibration or None, got {type(calibration).__name__}.")
     queries = _queries(metric, network, new, index)
     rows, names = queries.rows, queries.names
+    if metric.uses_links and not exclude_known and queries.positions is not None:
+        index = index.without_links_of(queries.positions[queries.positions >= 0])
     if network.n_nodes == 0 or len(names) == 0:
         found, values = np.full((len(names), 0), -1), np.zeros((len(names), 0))
     else:

@@ -50,10 +50,15 @@ class Segment:
         """Return the segment without some of the nodes that are left, of which `is_removed` is a mask."""
         is_left = self.is_left.copy()
         is_left[self.slots[is_removed]] = False
-        known = self.scores.known
-        scores = self.scores if known is None else self.scores.with_known(known.without(self.slots[is_removed]))
-        left = Segment(scores, is_left)
+        left = Segment(self.without_links_of(is_removed).scores, is_left)
         return left.rebuilt() if len(left.slots) <= MERGE_SHARE * len(is_left) else left
+
+    def without_links_of(self, is_new: np.ndarray) -> Segment:
+        """Return the segment without the known links of some nodes, of which `is_new` is a mask."""
+        known = self.scores.known
+        if known is None:
+            return self
+        return Segment(self.scores.with_known(known.without(self.slots[is_new])), self.is_left)
 
     def rebuilt(self) -> Segment:
         """Return a segment of the nodes that are left, and of no others."""
@@ -103,6 +108,13 @@ class Segments:
         pairs = zip(self.segments, np.split(is_removed, self.offsets[1:-1]), strict=True)
         segments = [segment.without(part) if part.any() else segment for segment, part in pairs]
         return Segments(tuple(segment for segment in segments if len(segment.slots)) or (segments[0],))
+
+    def without_links_of(self, positions: np.ndarray) -> Segments:
+        """Return the same nodes, of which those at some positions have no known links."""
+        is_new = np.zeros(self.offsets[-1], dtype=bool)
+        is_new[positions] = True
+        pairs = zip(self.segments, np.split(is_new, self.offsets[1:-1]), strict=True)
+        return Segments(tuple(segment.without_links_of(part) for segment, part in pairs))
 
     def merged(self) -> NodeScores:
         """Return all nodes in one inverted index."""

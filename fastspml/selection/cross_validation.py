@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 
 from fastspml.baselines import CosineTfidf, Euclid, Popularity
@@ -62,8 +63,9 @@ def select(
         All combinations are tried. None takes `recommended_grid`, with the weightings that suit the features, by
         successive halving, and then refinements of the best setting (`fastspml.selection.refinements`). Values of
         ``n_iters`` are free: one fit with the largest is evaluated at each of them. By default they are 1, 1/2, 1/4,
-        1/16 and 1/64 of the estimator's n_iters. Values of ``neighbour_weight`` cost one evaluation each. If tasks
-        prefer different values of ``task_reg``, each task's best value is tried as well.
+        1/16 and 1/64 of the estimator's n_iters, or of twice that for MTSPML with the default grid. Values of
+        ``neighbour_weight`` cost one evaluation each. If tasks prefer different values of ``task_reg``, each task's
+        best value is tried as well.
     n_folds : int, default 5
         A node is held out once, in all tasks at the same time.
     scoring : str or callable, default "auc+ndcg@10"
@@ -180,8 +182,10 @@ def _fit_choice(
     if not search.trials:
         raise ValueError("selection was interrupted before any setting had been fitted on all folds.")
     best = search.choice()
+    if np.isnan(best.score):
+        raise ValueError(f"{score.name} is nan for every setting, so none can be chosen; return a number.")
     model = with_params(estimator, best.params).fit(networks)
-    ranked = sorted(search.finished(), key=lambda trial: -trial.score)
+    ranked = sorted(search.finished(), key=lambda trial: -trial.order)
     beside = _baselines(networks, folds, score)
     return Selection(best.params, best.score, model, ranked, is_complete, score.name, beside, best)
 

@@ -138,15 +138,14 @@ def all_settings(estimator: Any, grid: Grid, n_random: int | None, seed: int) ->
         return [dict(zip(part, values, strict=True)) for part in grids for values in itertools.product(*part.values())]
     check_positive_integer("n_random", n_random, " or None")
     generator = np.random.default_rng([seed, 1])
-    drawn: list[dict[str, Any]] = []
+    drawn: dict[str, dict[str, Any]] = {}  # by their representations: values can be arrays
     for _ in range(100 * n_random):  # combinations of lists may repeat; a short grid has fewer than n_random
         part = grids[generator.integers(len(grids))]
         setting = {name: _draw(values, generator) for name, values in part.items()}
-        if setting not in drawn:
-            drawn.append(setting)
+        drawn.setdefault(repr(setting), setting)
         if len(drawn) == n_random:
             break
-    return drawn
+    return list(drawn.values())
 
 
 def _values(name: str, values: Any, n_random: int | None) -> Any:

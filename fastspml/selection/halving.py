@@ -33,7 +33,7 @@ def promoted(settings: Sequence[Setting], tried: Iterable[int], trials: Mapping[
     waiting = [s for s in tried if s not in trials]
     kept = []
     for group in _groups(settings, (s for s in tried if s in trials)):
-        ranked = sorted(group, key=lambda s: -max(trial.score for trial in trials[s]))
+        ranked = sorted(group, key=lambda s: -max(trial.order for trial in trials[s]))
         kept += ranked[: -(-len(group) // KEPT)]
     return sorted(kept + waiting)
 

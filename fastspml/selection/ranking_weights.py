@@ -18,6 +18,7 @@ from fastspml.ranking.measures import HiddenLinks
 from fastspml.ranking.parallel import blocks
 from fastspml.selection.folds import Evaluation, Fold, with_params
 from fastspml.selection.scorings import Scoring
+from fastspml.selection.trials import mean_of_defined
 from fastspml.sparse.csr import row_columns
 from fastspml.training.estimator import Estimator
 
@@ -56,7 +57,7 @@ def evaluate_rankings(
     found = []
     for setting, model in zip(settings, _ranked(estimator, settings, fold, is_stopped), strict=False):
         shares = [hidden.hub_share(model, scoring.k) for hidden in fold.hidden]
-        found.append(fold.evaluate(model, scoring, setting)._replace(hub_share=float(np.mean(shares))))
+        found.append(fold.evaluate(model, scoring, setting)._replace(hub_share=mean_of_defined(shares)))
     return found
 
 

@@ -179,8 +179,8 @@ class Search:
             ]
             n_before = len(self.rankings)
             self.rank(start, by_fold, [settings[s] | weights for s, weights in learned.items()])
-            scores = [trial.score for trial in self.rankings[n_before:]]
-            tried = [list(learned)[int(np.argmax(scores))]]
+            orders = [trial.order for trial in self.rankings[n_before:]]
+            tried = [list(learned)[int(np.argmax(orders))]]
 
     @staticmethod
     def _learned_without(pairs: Sequence[np.ndarray], f: int, kind: str) -> dict[str, float]:
@@ -206,7 +206,7 @@ class Search:
     def _finish(self, s: int, by_fold: Mapping[int, Any]) -> list[Trial]:
         """Add the trials of a setting that was fitted on all folds, one for each evaluation of a fit; return them."""
         finished = as_trials([by_fold[f] for f in sorted(by_fold)])
-        if all(np.isnan(trial.fold_scores).all() for trial in finished):
+        if all(np.isnan(trial.auc) for trial in finished):
             raise ValueError("no held-out node has both a link and a non-link, so no setting has a score.")
         before = self.trials.setdefault(s, [])
         if before:

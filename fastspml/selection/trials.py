@@ -48,8 +48,13 @@ class Trial:
 
     @property
     def score(self) -> float:
-        """Mean of the score over the folds where it is defined."""
-        return float(np.nanmean(self.fold_scores))
+        """Mean of the score over the folds where it is defined; nan if there is none."""
+        return mean_of_defined(self.fold_scores)
+
+    @property
+    def order(self) -> float:
+        """What trials are compared by: the score, or minus infinity where it is undefined."""
+        return -np.inf if np.isnan(self.score) else self.score
 
     @property
     def standard_error(self) -> float:
@@ -107,7 +112,7 @@ class Trial:
 
 def best_of(trials: Sequence[Trial]) -> Trial:
     """Return the trial with the best score, the first of equal ones."""
-    return max(trials, key=lambda trial: trial.score)
+    return max(trials, key=lambda trial: trial.order)
 
 
 def mean_of_defined(values: Sequence[float] | np.ndarray) -> float:

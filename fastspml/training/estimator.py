@@ -204,14 +204,14 @@ class Estimator(Parameters, ModelRecords, ABC):
         cost one fit. Arguments are checked now, not when the iterator is first used.
         """
         self.check_params()
-        networks = prepared.networks
+        networks, state = prepared.networks, self._new_state(prepared)  # refused before anything is changed
         self.weighting_: Weighting | None = prepared.weighting
         self.n_features_ = networks[0].n_features
         self.task_names_ = [network.name for network in networks]
         self.vocabulary_ = networks[0].vocabulary
         self.network_weighting_ = networks[0].weighting
         self.tokenizer_: Tokenizer | None = common_tokenizer(networks)
-        self.state_ = self._new_state(prepared)
+        self.state_ = state
         forget_nodes(self)
         forget_calibrations(self)
         return self.run(prepared, stops, progress, runner)
@@ -337,7 +337,7 @@ class Estimator(Parameters, ModelRecords, ABC):
         if kept_features is not None:
             self.check_memory(len(kept_features), algorithm)
         return new_state(
-            np.zeros((n_entries(self.n_features_, kept_features), algorithm.n_metrics)),
+            np.zeros((n_entries(prepared.networks[0].n_features, kept_features), algorithm.n_metrics)),
             algorithm.n_groups,
             bool(self.average),
             kept_features,
@@ -529,7 +529,8 @@ class Estimator(Parameters, ModelRecords, ABC):
             raise ValueError(f"ensemble must divide the rank, {self.rank}; got {self.ensemble}.")
         check_seed(self.seed, n_bits=64)
         every = self.projection
-        if every not in ("end", "every", "never") and (not is_whole(every) or int(every) < 1):
+        is_named = isinstance(every, str) and every in ("end", "every", "never")
+        if not is_named and (not is_whole(every) or int(every) < 1):
             raise ValueError(f"projection must be 'end', 'every', 'never' or a positive integer, got {quoted(every)}.")
         if not isinstance(self.average, (bool, np.bool_)):
             raise ValueError(f"average must be True or False, got {quoted(self.average)}.")
