@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import fastspml
+import fastspml as fs
 
-ROOT = Path(fastspml.__file__).parent
+ROOT = Path(fs.__file__).parent
 ENTRY = re.compile(r"^(\w+(?:, \w+)*) : .*\bdefault (.+)$", re.MULTILINE)
 
 
@@ -52,12 +53,25 @@ def documented_defaults() -> Iterator[tuple[str, object, object]]:
                         yield where, ast.literal_eval(value), defaults[name]
 
 
+def documented_parameters(learner: type) -> dict[str, object]:
+    """Return the defaults in the docstring of a learner."""
+    entries = ENTRY.findall(inspect.getdoc(learner) or "")
+    return {name: ast.literal_eval(value) for names, value in entries for name in names.split(", ")}
+
+
 DEFAULTS = list(documented_defaults())
 
 
 @pytest.mark.parametrize(("documented", "default"), [case[1:] for case in DEFAULTS], ids=[case[0] for case in DEFAULTS])
 def test_a_default_is_as_documented(documented, default):
     assert (type(default), default) == (type(documented), documented)
+
+
+def test_learners_document_the_defaults_of_all_their_parameters():
+    single, several = documented_parameters(fs.SPML), documented_parameters(fs.MTSPML)
+    assert single == fs.SPML().get_params()
+    del single["reg"]
+    assert single | several == fs.MTSPML().get_params()  # "as in SPML", but for those that it lists
 
 
 def test_defaults_are_found():

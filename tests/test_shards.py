@@ -197,7 +197,7 @@ def test_rounds_grow_with_what_is_known():
 
 def test_rounds_of_many_shards_are_short_while_noise_matters(monkeypatch):
     monkeypatch.setattr(shards, "NOISY_TRIPLETS", 1000)
-    # 64 x 1000 triplets over 10,240, 11,000 ... 16,000: S falls from 6 to 4.
+    # 64 x 1000 triplets over 10,240, 11,000 ... 16,000: the divisor falls from 6 to 4.
     assert rounds_of(fs.SPML.paper(shards=64, n_iters=1800), small_network()) == [
         (1024, 2),
         (1152, 3),

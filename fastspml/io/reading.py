@@ -1,4 +1,7 @@
-"""Read HDF5 files without trusting them: links, types, filters and sizes are checked before they are followed."""
+"""Read HDF5 files without trusting them: links, types, filters and sizes are checked before they are followed.
+
+Readers of other formats, those of `fastspml import`, are in `fastspml.io.readers`.
+"""
 
 from __future__ import annotations
 

@@ -42,6 +42,9 @@ SMALLEST_SIZE, LARGEST_SIZE = 1e-30, 1e30
 # Nodes, and the share of nodes (1 in n), that may be scored one by one; beyond that exhaustive search is cheaper.
 FEW_NODES, NODES_PER_SCORED = 64, 32
 
+# What `find_by_bounds` returns instead of a number of nodes if it gave up.
+TOO_MANY = -1
+
 # Hard queries after which it is tested whether most queries are hard.
 TRIED_FIRST = 16
 
@@ -169,7 +172,7 @@ def find_among_all(row, best):
     for start in range(ZERO, n, GROUP):
         end = min(start + GROUP, n)
         if n_found == k and count_nearer(row, start, end, best.scores[-1]) == 0:
-            continue  # nodes come in their order, so one that ties comes too late
+            continue  # nodes come in their order, so the first of those that tie stays
         for node in range(start, end):
             if row[node] < np.inf:
                 n_found = insert_node(best, n_found, row[node], np.int64(node))
@@ -277,7 +280,7 @@ def find_limit(index, query, estimates, buffers, best):
 def score_possible(index, query, terms, estimates, limit, n_scored, best):
     """Fill best with the k nearest of the nodes whose bounds do not exceed the limit, in place.
 
-    Returns n_scored plus the number of these nodes; -1 if they are too many.
+    Returns n_scored plus the number of these nodes; TOO_MANY if they are too many.
     """
     n = np.uint64(len(index.norms))
     rounding = ROUNDING * terms.n_terms * (terms.size + index.largest_size)
@@ -299,22 +302,22 @@ def score_possible(index, query, terms, estimates, limit, n_scored, best):
             limit = min(limit, best.scores[-1])
         n_scored += n_possible
         if n_scored > most_scored(index):
-            return -1
+            return TOO_MANY
     best.nodes[n_found:] = -1
     return n_scored
 
 
 @kernel
 def find_by_bounds(index, query, excluded, buffers, estimates, best):
-    """Fill best with the k nearest nodes, in place, and return how many were scored for it; -1 if given up.
+    """Fill best with the k nearest nodes, in place, and return how many were scored for it, or TOO_MANY.
 
     estimates : float32 (n,), the row of `start_estimates` for the query
     """
     if len(best.scores) > most_scored(index):
-        return -1
+        return TOO_MANY
     terms = estimate_scores(index, query, excluded, buffers, estimates)  # 1. the bounds, but for common features
     if not terms.size < LARGEST_SIZE:
-        return -1
+        return TOO_MANY
     limit, n_scored = find_limit(index, query, estimates, buffers, best)  # 2. the k with the smallest estimates
     return score_possible(index, query, terms, estimates, limit, n_scored, best)  # 3. nodes that can be below the limit
 
@@ -376,7 +379,7 @@ def search_nodes(queries, embeddings, index, excluded, found):
         np.empty(k, np.float32), np.empty((n_together, rank), np.float32),
     )  # fmt: skip
     n_hard = n_scored = 0
-    is_tried = False
+    uses_bounds = False
     for number in range(n_queries):
         start, end = indptr[number], indptr[number + ONE]
         features, entries = queries.indices[start:end], queries.data[start:end]
@@ -388,12 +391,15 @@ def search_nodes(queries, embeddings, index, excluded, found):
         slot = number % n_together
         if slot == ZERO:
             # Where most queries are hard, bounds are no longer tried.
-            is_tried = index.has_bounds and 2 * n_hard <= np.int64(number) + TRIED_FIRST
-            if is_tried:
+            uses_bounds = index.has_bounds and 2 * n_hard <= np.int64(number) + TRIED_FIRST
+            if uses_bounds:
                 start_estimates(index, embeddings[number : min(number + n_together, n_queries)], buffers)
-        n_tried = find_by_bounds(index, query, excluded, buffers, buffers.estimates[slot], best) if is_tried else -1
-        n_scored += max(n_tried, 0)
-        if n_tried < 0:
+        n_refined = TOO_MANY
+        if uses_bounds:
+            n_refined = find_by_bounds(index, query, excluded, buffers, buffers.estimates[slot], best)
+        if n_refined != TOO_MANY:
+            n_scored += n_refined
+        else:
             n_hard += 1
             score_all(index, query, row)
             exclude_nodes(excluded, number, row)

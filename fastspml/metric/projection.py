@@ -1,6 +1,7 @@
 """Projection of metrics onto the positive semidefinite cone, the optional step of Algorithms 1 and 2.
 
-Diagonal metrics that are projected during training are clipped by `kernels.diagonal.clip_diagonal`.
+When metrics are projected is decided in `training.chunks`. During training, diagonal ones are clipped by
+`kernels.diagonal.clip_diagonal`.
 """
 
 from __future__ import annotations

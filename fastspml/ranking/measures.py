@@ -1,6 +1,6 @@
 """Measures of how well the links of nodes are ranked, node by node: AUC, average precision, nDCG and others.
 
-Their formulas are in `kernels.auc`.
+Their formulas are in `kernels.auc`. What lists of predictions have in common is measured in `ranking.hubness`.
 """
 
 from __future__ import annotations

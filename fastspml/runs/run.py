@@ -108,7 +108,7 @@ class _Session:
         self.last_work: Mapping[str, int] = {}
         self.last_saved = 0
         self.last_record: Progress | None = None
-        self.evaluations: Evaluations  # set when the networks are there
+        self.evaluations: Evaluations  # set once the networks are loaded
         self.model: Any = None
 
     def train(self) -> Estimator:

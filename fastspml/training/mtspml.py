@@ -60,20 +60,23 @@ class MTSPML(MTSPMLParameters):
 
     Parameters
     ----------
-    common_reg : float
+    common_reg : float, default 1e-3
         gamma_0 of the paper. Iteration t of the common metric steps by 1/(common_reg t). Infinity keeps the common
         metric at its prior: every task learns alone.
-    task_reg : float or sequence of float
+    task_reg : float or sequence of float, default 1e-3
         gamma_q, one for all tasks or one each. Infinity keeps M_q at zero: the tasks share one metric.
-    project : {"each", "combined"}
-        What a projection makes positive semidefinite: M_0 and every M_q, as in the paper; or only the sums
-        M_0 + M_q, which is all that a distance needs. The parts then stay unprojected, so that a task can undo what
-        the common metric adds, and projections during training apply to the sums at which the next iteration evaluates
-        the hinge.
-    prior : {"zero", "identity"}
+    project : {"combined", "each"}, default "combined"
+        What a projection makes positive semidefinite: only the sums M_0 + M_q, which is all that a distance needs, or
+        M_0 and every M_q, as in the paper. With "combined" the parts stay unprojected, so that a task can undo what the
+        common metric adds, and projections during training apply to the sums at which the next iteration evaluates the
+        hinge.
+    prior : {"identity", "zero"}, default "identity"
         What the common metric is regularised towards; the identity in the paper.
-    metric, score, rank, ensemble, step, margin, n_iters, batch_size, projection, average, length_weight, \
-    neighbour_weight, degree_weight, unlinked_bonus, weighting, seed, shards, n_threads
+    step : float, default 0.007
+    margin : float, default 0.6
+    n_iters : int, default 3000
+    metric, score, rank, ensemble, batch_size, projection, average, length_weight, neighbour_weight, degree_weight, \
+    unlinked_bonus, weighting, seed, shards, n_threads
         As in `SPML`; a batch is drawn for every task. The factors of factored metrics are common to all tasks:
         M_0 = diag(w_0) + F F' and M_q = diag(w_q).
 

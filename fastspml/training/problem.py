@@ -245,5 +245,6 @@ def check_finite(problem: Problem, counters: np.ndarray) -> None:
         step = 1 / (min(problem.settings.regs) * iteration)
         raise FloatingPointError(
             f"metric is not finite after iteration {iteration} (step {step:.1e}); "
-            "increase the regularisation weights or scale the rows of features to length 1."
+            "increase the regularisation weights, decrease `step` if the metric is factored, or scale the rows of "
+            "features to length 1."
         )

@@ -8,10 +8,10 @@ The state of a fit is a sum, so parts of it can be computed apart and added. Wit
    P + (V0 + R D) / (reg (t0 + R s)), R = 3/4 K: it assumes that three quarters of the shards make the same changes as
    itself, and the others none. It keeps W = V0 + R D.
 3. Merge: V = V0 + D_0 + ... + D_(K-1), in that order; t = t0 + K m. Metrics are projected if that is due at t.
-4. K m = t0 / S, at most SHARD_TRIPLETS in a shard. S is 4; for more than 16 shards it is K / 4 in the beginning.
+4. K m = t0 / c, at most SHARD_TRIPLETS in a shard. The divisor c is 4; for more than 16 shards it is K / 4 at first.
 
-What a shard finds in few iterations, times R, is noise: about sqrt(R^2 / (K S)) times that of one stream, which falls
-as t0 grows. S bounds it. R below K / 2 would be unstable: shards that do not see the others all go too far together.
+What a shard finds in few iterations, times R, is noise: about sqrt(R^2 / (K c)) times that of one stream, which falls
+as t0 grows. c bounds it. R below K / 2 would be unstable: shards that do not see the others all go too far together.
 
 A fit that ends in the middle of a round has the sum of its iterations: V0, the shards before, and a part of one. That
 part is kept, so that more iterations give the bits of one longer fit. Which thread or machine runs a shard, and when,
@@ -71,8 +71,8 @@ def _youngest_clock(state: State) -> int:
     return min(state.clock(column) for column in range(len(state.ahead)))
 
 
-def _round_share(problem: Problem, clock: int) -> int:
-    """Return S: a round is 1/S as long as all iterations before it."""
+def _round_divisor(problem: Problem, clock: int) -> int:
+    """Return c: a round is 1/c as long as all iterations before it."""
     needed = problem.n_shards * NOISY_TRIPLETS // (clock * problem.n_triplets)
     return max(4, min(problem.n_shards // 4, needed))
 
@@ -81,7 +81,7 @@ def first_round(problem: Problem, n_entries: int) -> int:
     """Return the length of the warm-up for n_entries totals: until a shard takes longer than its merge."""
     merged_per_iteration = ENTRIES_PER_TRIPLET[problem.form] * problem.n_triplets
     least_size = -(-n_entries // merged_per_iteration)
-    return problem.n_shards * max(WARM_UP, _round_share(problem, clock=1) * least_size)
+    return problem.n_shards * max(WARM_UP, _round_divisor(problem, clock=1) * least_size)
 
 
 def stream_end(problem: Problem, state: State, until: int) -> int:
@@ -94,7 +94,7 @@ def stream_end(problem: Problem, state: State, until: int) -> int:
 def round_size(problem: Problem, clock: int) -> int:
     """Return m, the iterations of a shard in a round that begins after `clock` iterations."""
     most = max(1, SHARD_TRIPLETS[problem.form] // problem.n_triplets)
-    return max(1, min(clock // (_round_share(problem, clock) * problem.n_shards), most))
+    return max(1, min(clock // (_round_divisor(problem, clock) * problem.n_shards), most))
 
 
 def begin_or_end_round(problem: Problem, state: State) -> None:

@@ -48,53 +48,55 @@ class SPML(SPMLParameters):
 
     Parameters
     ----------
-    reg : float
+    reg : float, default 1e-3
         Weight of the regulariser, lambda in the paper. Iteration t steps by 1/(reg t).
-    metric : {"diagonal", "full", "factored"}
+    metric : {"factored", "diagonal", "full"}, default "factored"
         "diagonal" learns a weight per feature. "full" learns all d x d entries of M. "factored" learns
         M = diag(w) + F F' with d x rank factors F, so that different features can be similar; its objective
         regularises w only.
-    score : {"distance", "similarity"}
+    score : {"similarity", "distance"}, default "similarity"
         What ranks candidates, in training and in prediction: the distance as in the paper, or the similarity 2 x'My,
         which ignores the candidate's own length.
-    rank : int
+    rank : int, default 64
         Columns of F.
-    ensemble : int
+    ensemble : int, default 1
         Number of members that the columns of F are divided among; it must divide the rank. Each iteration trains one
         member, and M averages all of them. An average often predicts better than a single F of the same rank.
         Iterations are cheaper, but `ensemble` times as many are needed.
-    step : float
-        Step size of F, by AdaGrad: F = F_0 + step V / sqrt(G), where V sums the negated subgradients of the violated
+    step : float, default 0.005
+        Step size of F, by AdaGrad: F = F_0 + step S / sqrt(G), where S sums the negated subgradients of the violated
         triplets and G, feature by feature, their mean squares. Half the step needs four times the iterations. Early
         stopping regularises F; ``reg``, ``average`` and ``projection`` apply to w only.
-    prior : {"zero", "identity"}
+    prior : {"identity", "zero"}, default "identity"
         P, what the metric is regularised towards; zero in the paper.
-    margin : float
+    margin : float, default 0.2
         Difference that the hinge requires between d(i, j) and d(i, l).
-    n_iters, batch_size : int
-        T iterations, each with the mean over B triplets drawn from S.
-    projection : {"end", "every", "never"} or int
+    n_iters : int, default 12000
+        Iterations, T in the paper.
+    batch_size : int, default 10
+        Triplets drawn from S in each iteration, B in the paper.
+    projection : {"end", "every", "never"} or int, default "end"
         When the metric is projected to the cone of positive semidefinite matrices: after the last iteration, after
         every one, never, or every k iterations and after the last.
-    average : bool
+    average : bool, default False
         Return the mean of all iterates instead of the last.
-    length_weight : float
+    length_weight : float, default 0.0
         How much more a candidate's own length counts in the ranking than `score` says; see `Metric`.
-    neighbour_weight, degree_weight, unlinked_bonus : float
+    neighbour_weight, degree_weight, unlinked_bonus : float, default 0.0
         How known links change the ranking of candidates; see `Metric`. Training does not use them, nor the
         `length_weight`; `select` learns them.
-    weighting : "auto", None, kind or Weighting
+    weighting : "auto", None, kind or Weighting, default "auto"
         None: features are used unchanged. Otherwise the model weights them: give it plain counts, at `fit` and later.
         "auto" is the first of `suitable_weightings`: tf-idf for counts, l2 for fractions and signed values, None for
         networks that are weighted already.
-    seed : int
+    seed : int, default 0
         The same seed and shards give the same diagonal or factored metric, bit for bit, on any number of threads and
         machines.
-    shards : int
+    shards : int, default 1
         Parts of a fit that run in parallel, on threads or on a cluster, and are merged a few dozen times in all
         (`fastspml.training.shards`). 1 is the paper's algorithm. Use 8 for every thread, and 16 for every worker
         thread of a cluster; the objective stays within 0.3% of that of one shard.
-    n_threads : int
+    n_threads : int, default 1
         Threads that run shards, at most one per processor and per shard.
 
     Attributes
