@@ -90,9 +90,9 @@ def select(
         used if they improve the score by more than a standard error. With the recommended grid, seven values of the
         coefficient b (see `length_weight` of `Metric`) are tried, without and with known links; all share that fit.
     most_suggested : float, optional
-        Upper limit on `hub_share` of `list_quality`, the share of lists that the most frequent node is in (mean over folds
-        and tasks). Rankings above it are avoided if another one is not worse than the trained ranking by more than a
-        standard error. By default 0.3, or 1 if `known_links` is given.
+        Upper limit on the `hub_share` of `list_quality`, the share of lists that the most frequent node is in (mean
+        over folds and tasks). Rankings above it are avoided if another one is not worse than the trained ranking by
+        more than a standard error. By default 0.3, or 1 if `known_links` is given.
     one_standard_error : bool, default False
         Choose, instead of the best, the first combination that is within one standard error of it. List the values
         of each parameter from simple to complex.
