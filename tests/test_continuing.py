@@ -319,6 +319,23 @@ def test_features_are_matched_by_position_where_names_are_missing(small, known):
     assert np.array_equal(got.state_.totals, expected.state_.totals)
 
 
+@pytest.mark.filterwarnings("ignore:.* left out")
+@pytest.mark.parametrize("weighting", ["tfidf", "l2", None])
+def test_a_model_ranks_the_networks_that_it_continued_on(weighting):
+    """Their features are more than those of the metric, or in another order."""
+    counts = fs.synthetic_networks(n_tasks=1, n_nodes=60, n_features=40, words_per_node=8, seed=1)[0]
+    words = np.array([f"w{f}" for f in range(40)])
+    whole = fs.Network(counts.features, counts.adjacency, nodes=[f"n{i}" for i in range(60)], vocabulary=words)
+    old = fs.Network(counts.features[:, 12:], counts.adjacency, nodes=whole.nodes, vocabulary=words[12:])
+    model = fs.SPML(n_iters=50, weighting=weighting).fit(old).partial_fit(whole, 20)
+    aligned = align_vocabulary(whole, model.metric_.vocabulary)[0]
+    assert np.array_equal(fs.link_auc(model, whole, range(60)), fs.link_auc(model, aligned, range(60)), equal_nan=True)
+    links = [model.predict_links(network, network.subset([1, 2]), k=3).to_csv() for network in (whole, aligned)]
+    assert links[0] == links[1]
+    assert model.objective(whole) == model.objective(aligned)
+    assert model.calibrate(whole).calibrations_
+
+
 def test_a_full_metric_that_outgrows_the_memory_is_refused(small, grown, monkeypatch):
     model = fs.SPML.paper(n_iters=8, metric="full").fit(named(small, [f"w{f}" for f in range(9)]))
     monkeypatch.setattr("fastspml.training.estimator.available_memory", lambda: 4.5 * 8 * 9**2)

@@ -129,7 +129,7 @@ def test_transform_keeps_the_distances(form, dtype):
 def test_what_is_not_psd_says_so(form):
     assert PSD[form].is_psd
     assert not INDEFINITE[form].is_psd
-    with pytest.raises(ValueError, match=r"this metric is not positive semidefinite.*use metric.project\(\)"):
+    with pytest.raises(ValueError, match=r"this metric has negative (weights|eigenvalues).*use metric.project\(\)"):
         INDEFINITE[form].transform(X)
     projected = INDEFINITE[form].project()
     assert projected.is_psd
@@ -465,16 +465,37 @@ def test_names_where_a_vocabulary_is_known():
     assert fs.Metric.identity(3).top_features(1).feature.tolist() == [0]
 
 
-def test_features_with_other_names_or_in_another_order_are_refused():
+def test_rows_with_other_names_or_in_another_order_are_refused():
     metric = fs.Metric.diagonal([1.0, 2.0], vocabulary=["cat", "dog"])
     frame = pd.DataFrame([[1, 5]], columns=["cat", "dog"])
     sentence = "has other features than the metric, or has them in another order: feature 0 is dog, in the metric cat"
     for same in (frame, fs.Network(frame), fs.Network([[1, 5]]), [[1, 5]], pd.DataFrame([[1, 5]])):
         assert metric.rows(same).toarray().tolist() == [[1, 5]]
-    for other, name in ((frame[["dog", "cat"]], "rows"), (fs.Network(frame[["dog", "cat"]], name="pets"), "'pets'")):
+    weighted = fs.Weighting("l2").fit_transform(fs.Network(frame[["dog", "cat"]], name="pets"))
+    of_weighted = fs.Metric.diagonal([1.0, 2.0], vocabulary=["cat", "dog"], weighting=weighted.weighting)
+    for given, other, name in ((metric, frame[["dog", "cat"]], "rows"), (of_weighted, weighted, "'pets'")):
         with pytest.raises(ValueError, match=f"{name} {sentence}"):
-            metric.rows(other)
-    assert fs.Metric.diagonal([1.0, 2.0]).rows(frame[["dog", "cat"]]).toarray().tolist() == [[5, 1]]
+            given.rows(other)
+
+
+@pytest.mark.filterwarnings("error")
+def test_features_of_a_network_are_matched_by_name():
+    metric = fs.Metric.diagonal([1.0, 2.0], vocabulary=["cat", "dog"])
+    assert metric.rows(fs.Network([[5, 1]], vocabulary=["dog", "cat"])).toarray().tolist() == [[1, 5]]
+    assert metric.rows(fs.Network([[5]], vocabulary=["dog"])).toarray().tolist() == [[0, 5]]
+    with pytest.warns(UserWarning, match="2 features of 'pets' that the metric does not know were left out"):
+        got = metric.rows(fs.Network([[7, 5, 8]], name="pets", vocabulary=["emu", "dog", "fox"]))
+    assert got.toarray().tolist() == [[0, 5]]
+    with pytest.raises(ValueError, match="'pets' has no feature that the metric knows"):
+        metric.rows(fs.Network([[7]], name="pets", vocabulary=["emu"]))
+
+
+def test_counts_are_weighted_after_they_were_matched():
+    counts = fs.Network([[1, 2], [3, 0]], vocabulary=["cat", "dog"])
+    weighting = fs.Weighting("tfidf").fit([counts])
+    metric = fs.Metric.diagonal([1.0, 2.0], vocabulary=["cat", "dog"], weighting=weighting, takes_counts=True)
+    other = fs.Network([[2, 1]], vocabulary=["dog", "cat"])
+    assert np.array_equal(metric.rows(other).toarray(), metric.rows(counts.subset([0])).toarray())
 
 
 def test_metrics_over_different_vocabularies_are_not_added():

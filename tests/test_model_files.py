@@ -13,8 +13,7 @@ import pytest
 import fastspml as fs
 from fastspml.io.checksums import seal
 from fastspml.io.writing import set_text
-from fastspml.metric import FullMetric
-from fastspml.metric.base import LINK_WEIGHTS
+from fastspml.metric import LINK_WEIGHTS, FullMetric
 from fastspml.training.model_files import load_checkpoint, save_checkpoint
 from tests.conftest import make_network
 from tests.hdf5_files import (

@@ -68,7 +68,7 @@ def limit_section(part: dict[str, Any]) -> str:
 {markdown(header, rows, number)}
 
 Nothing is projected. The first fit on a machine compiles for {compiling["first_fit_cold_s"]:.0f} s, the first of a
-later process takes {compiling["first_fit_of_second_process_s"]:.1f} s (MT-SPML on a tiny network)."""
+later process takes {compiling["first_fit_of_second_process_s"]:.1f} s (SPML with its defaults, on a tiny network)."""
     if part.get("projection"):
         text += f"""
 Projecting the full metric of {part["projection"]["words"]:,} words takes {part["projection"]["seconds"]:.0f} s."""

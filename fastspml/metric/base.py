@@ -10,11 +10,20 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import check_finite_number, check_integer, check_not_negative, float_array, quoted
-from fastspml.labels import frame_labels, is_frame, unshared
+from fastspml.checks import check_integer, float_array
+from fastspml.labels import unshared
 from fastspml.metric.explanations import Explained, difference_of
+from fastspml.metric.feature_rows import checked_rows, matched_network
+from fastspml.metric.ranking_parameters import (
+    LENGTHS,
+    LINK_WEIGHTS,
+    RANKING_WEIGHTS,
+    check_length_weight,
+    check_link_weights,
+    check_score,
+    ranking_of,
+)
 from fastspml.network import Network
-from fastspml.sparse.csr import canonical_rows
 from fastspml.weighting import Weighting
 
 if TYPE_CHECKING:
@@ -27,10 +36,6 @@ CANCELLATION = 1e-5
 
 # Rows that are multiplied with a full metric at once; bounds the memory of the dense product.
 BLOCK_ROWS = 1024
-
-LINK_WEIGHTS = ("neighbour_weight", "degree_weight", "unlinked_bonus")  # how known links change a ranking
-LENGTHS = {"distance": 1.0, "similarity": 0.0}  # how much a candidate's own length counts in its score
-RANKING_WEIGHTS = ("length_weight", *LINK_WEIGHTS)  # what changes a ranking, but not training
 
 
 class Metric(Explained):
@@ -297,8 +302,9 @@ class Metric(Explained):
         Parameters
         ----------
         data : Network, sparse or dense rows, one row, a data frame, or a list of blocks
-            A Network with another weighting or vocabulary than the metric's is refused, and so is a data frame with
-            other columns.
+            The features of a Network are matched by name where both vocabularies are known: features that the metric
+            does not know are left out, with a warning. A Network with another weighting than the metric's is refused,
+            and so is a data frame with other columns.
         what : str, default "rows"
             Name of `data` in error messages.
 
@@ -308,39 +314,10 @@ class Metric(Explained):
         """
         weighting = self.weighting if self.takes_counts else None  # the one to apply
         if isinstance(data, Network):
-            self._check_weighting(data)
-            self._check_features(data.n_features, data.vocabulary, repr(data.name))
-            return data.features if weighting is None else weighting.transform(data).features
-        names = frame_labels(data.columns) if is_frame(data) else None
-        rows = canonical_rows(data, what)
-        self._check_features(rows.shape[1], names, what)
+            network = matched_network(self, data)
+            return network.features if weighting is None else weighting.transform(network).features
+        rows = checked_rows(self, data, what)
         return rows if weighting is None else weighting.transform(data)
-
-    def _check_features(self, n_features: int, names: np.ndarray | None, what: str) -> None:
-        """Refuse another number of features than the metric's, and other names or another order if both have names."""
-        if n_features != self.n_features:
-            raise ValueError(f"{what} has {n_features} features, but the metric has {self.n_features}.")
-        known = self.vocabulary
-        if names is None or known is None or names is known or np.array_equal(names, known):
-            return
-        f = int(np.argmax(names != known))
-        raise ValueError(
-            f"{what} has other features than the metric, or has them in another order: feature {f} is {names[f]!s:.60}"
-            f", in the metric {known[f]!s:.60}; give columns in the order of metric.vocabulary."
-        )
-
-    def _check_weighting(self, network: Network) -> None:
-        """Refuse a network with another weighting than the metric expects."""
-        if self.takes_counts and network.weighting is not None:
-            raise ValueError(
-                f"{network.name!r} has been weighted ({network.weighting.kind}), but this metric weights plain counts "
-                "itself; pass the unweighted network."
-            )
-        if not self.takes_counts and network.weighting != self.weighting:
-            raise ValueError(
-                f"{network.name!r} has {_described(network.weighting)}, but this metric was learned on features with "
-                f"{_described(self.weighting)}; weight it with the same, fitted Weighting."
-            )
 
     def distance(self, x: Any, y: Any) -> float:
         """Return the squared distance d(x, y) of two feature vectors.
@@ -430,7 +407,8 @@ class Metric(Explained):
         rows = self.rows(X, "X")
         if not self.is_psd:
             raise ValueError(
-                "this metric is not positive semidefinite, so no transform preserves its distances; "
+                f"this metric has negative {'eigenvalues' if self.is_full else 'weights'}, so no transform preserves "
+                "its distances; "
                 "use metric.project().transform(X), or fit with projection='end'."
             )
         return self._transform(rows)
@@ -450,47 +428,8 @@ class Metric(Explained):
             raise ValueError("metrics with different weightings cannot be added; fit both with the same one.")
         if (self.score, self.ranking_weights) != (other.score, other.ranking_weights):
             raise ValueError(
-                f"a metric that ranks by {_ranking(self)} and one that ranks by {_ranking(other)} cannot be added; "
+                f"a metric that ranks by {ranking_of(self)} and one that ranks by {ranking_of(other)} cannot be added; "
                 "create both with the same score, length_weight and link weights."
             )
         names = self.vocabulary if self.vocabulary is not None else other.vocabulary
         return self._plus(other, self.context | {"vocabulary": names})
-
-
-def check_link_weights(neighbour_weight: float, degree_weight: float, unlinked_bonus: float) -> None:
-    """Refuse weights of known links that are out of range."""
-    check_not_negative("neighbour_weight", neighbour_weight)
-    check_finite_number("degree_weight", degree_weight)
-    check_finite_number("unlinked_bonus", unlinked_bonus)
-
-
-def check_score(score: str) -> None:
-    """Refuse a score that candidates cannot be ranked by."""
-    if score not in tuple(LENGTHS):
-        raise ValueError(f"score must be 'distance' or 'similarity', got {quoted(score)}.")
-
-
-def check_length_weight(score: str, length_weight: float) -> None:
-    """Refuse a weight with which the `length` of a ranking is not from -1 to 1."""
-    check_finite_number("length_weight", length_weight)
-    if abs(LENGTHS[score] + length_weight) > 1.0:
-        lowest, highest = (int(bound - LENGTHS[score]) for bound in (-1.0, 1.0))
-        raise ValueError(
-            f"length_weight must be from {lowest} to {highest} for score='{score}', got {quoted(length_weight)}."
-        )
-
-
-def score_suffix(metric: Metric) -> str:
-    """Return the part of a repr with the score and the nonzero ranking weights; empty for plain distances."""
-    score = ", score='similarity'" if metric.score == "similarity" else ""
-    return score + "".join(f", {name}={value:g}" for name, value in metric.ranking_weights.items() if value)
-
-
-def _ranking(metric: Metric) -> str:
-    """Return the score and the ranking weights of a metric as text."""
-    weights = ", ".join(f"{name}={value!r}" for name, value in metric.ranking_weights.items() if value)
-    return metric.score + (f" with {weights}" if weights else "")
-
-
-def _described(weighting: Weighting | None) -> str:
-    return "no weighting" if weighting is None else f"{weighting.kind} weighting"

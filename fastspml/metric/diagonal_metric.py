@@ -8,7 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import float_array
-from fastspml.metric.base import Metric, score_suffix
+from fastspml.metric.base import Metric
+from fastspml.metric.ranking_parameters import score_suffix
 from fastspml.sparse.csr import csr_from_parts
 
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from fastspml.checks import check_positive_integer, is_whole, quoted
 from fastspml.kernels import embedding
-from fastspml.metric.base import Metric, score_suffix
+from fastspml.metric.base import Metric
 from fastspml.metric.diagonal_metric import (
     DiagonalMetric,
     checked_weights,
@@ -19,6 +19,7 @@ from fastspml.metric.diagonal_metric import (
     weighted_sqnorms,
 )
 from fastspml.metric.explanations import make_records
+from fastspml.metric.ranking_parameters import score_suffix
 from fastspml.sparse.csr import as_kernel_csr, freeze
 
 

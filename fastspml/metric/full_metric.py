@@ -9,8 +9,9 @@ import numpy as np
 from scipy import linalg, sparse
 
 from fastspml.machine import available_memory
-from fastspml.metric.base import BLOCK_ROWS, Metric, score_suffix
+from fastspml.metric.base import BLOCK_ROWS, Metric
 from fastspml.metric.projection import project_psd
+from fastspml.metric.ranking_parameters import score_suffix
 
 
 class FullMetric(Metric):
