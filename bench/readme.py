@@ -241,8 +241,8 @@ def speed_table(core: dict[str, Any], speed: dict[str, Any]) -> str:
         f"loop in C, and gives the same bits. A triplet takes {small:.2f} µs on 10,000 nodes with 10,000 words and",
         f"{large:.2f} µs on a million of each; the difference is cache misses. Two threads are {min(together):.2f} to",
         f"{max(together):.2f} times as fast as one. The first fit, evaluation and prediction on a machine compile for",
-        f"about {compiled['first_results_cold_s']:.0f} s, unless `fastspml warm-up` has done so; later processes load the",
-        f"compiled code in {compiled['first_results_of_second_process_s']:.1f} s.",
+        f"about {compiled['first_results_cold_s']:.0f} s, unless `fastspml warm-up` has done so; later processes load",
+        f"the compiled code in {compiled['first_results_of_second_process_s']:.1f} s.",
     ]
     table = tables.markdown(["measurement", "fastspml", "other library", "its value", "ratio"], rows)
     return f"{table}\n\n{textwrap.fill(' '.join(sentences), 120)}"

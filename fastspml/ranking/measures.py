@@ -16,6 +16,7 @@ from fastspml.checks import check_positive_integer, check_seed, quoted
 from fastspml.display import counted
 from fastspml.kernels import auc
 from fastspml.metric import Metric
+from fastspml.metric.feature_rows import matched_network
 from fastspml.network import Network
 from fastspml.ranking import mapped_ranking
 from fastspml.ranking.blank_rows import blank_rows, known_features, warn_of_blank
@@ -180,8 +181,9 @@ class HiddenLinks:
             return LinkQuality(**dict(zip(MEASURES, values.T, strict=True)), k=int(k))
 
         quality = rank(self._is_candidate)
-        rows = take_rows(self.network.features, self.nodes.astype(np.int64))
-        is_blank = blank_rows(known_features(metric, self.network.n_features), rows)
+        network = self.network if metric is None else matched_network(metric, self.network)
+        rows = take_rows(network.features, self.nodes.astype(np.int64))
+        is_blank = blank_rows(known_features(metric, network.n_features), rows)
         if self._is_seen is None:
             return replace(quality, is_blank=is_blank)
         parts = rank(self._is_candidate & self._is_seen), rank(self._is_candidate & ~self._is_seen)

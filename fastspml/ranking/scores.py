@@ -55,10 +55,9 @@ class NodeScores:
 
     def fits(self, metric: Metric) -> bool:
         """Return whether `under` accepts a metric: it compares the same rows, and both are full or neither is."""
-        mine = self.metric
-        return (mine.is_full, mine.takes_counts, mine.weighting) == (
-            metric.is_full, metric.takes_counts, metric.weighting
-        )  # fmt: skip
+        mine, alike = self.metric, ("is_full", "takes_counts", "weighting", "n_features")
+        has_same_names = mine.vocabulary is metric.vocabulary or np.array_equal(mine.vocabulary, metric.vocabulary)
+        return has_same_names and all(getattr(mine, name) == getattr(metric, name) for name in alike)
 
     def with_known(self, known: KnownLinks) -> NodeScores:
         """Return the scores of the same nodes with other known links."""
