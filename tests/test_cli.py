@@ -477,8 +477,9 @@ def test_explain_a_factored_model(capsys, file, tmp_path):
         (["predict", "{run}", "{bad}"], "1 bad line: bad.txt, line 1: word:count is expected, got 'word3:many'"),
         (
             ["explain", "{run}", "--similar", "word1"],
-            "this model has a diagonal metric, which does not know similar words",
+            "a diagonal metric does not know which features are similar; fit one with metric='factored'",
         ),
+        (["explain", "{run}", "--similar", "word1", "--task", "green"], "there is no task 'green'"),
         (["explain", "{run}", "red1"], "name two nodes to compare, or none"),
         (["explain", "{run}", "red1", "nobody"], "no task has a node called nobody; check the name."),
         (["explain", "{run}", "red1", "nobody", "--task", "red"], "'red' has no node called 'nobody'; for an unseen"),

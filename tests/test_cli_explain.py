@@ -173,3 +173,15 @@ def test_the_task_is_the_only_one_that_has_both_nodes(capsys, tasks, arguments, 
     code, lines, err = run(capsys, "metric.h5", *arguments, "--networks", "nets.h5")
     assert (lines[0][-2] == f"{expected}:") if code == 0 else (expected in err)
     assert (code == 0) == (expected in tasks)
+
+
+def test_nodes_may_follow_flags(capsys):
+    write("nets.h5", net="ab")
+    expected = run(capsys, "metric.h5", "a", "b", "--task", "net", "--networks", "nets.h5")
+    assert expected[0] == 0
+    for arguments in (
+        ("--task", "net", "a", "--networks", "nets.h5", "b"),
+        ("--task", "net", "--networks", "nets.h5", "a", "b"),
+    ):
+        assert run(capsys, "metric.h5", *arguments) == expected
+    assert run(capsys, "metric.h5", "a", "--tsak", "b")[0] == 2

@@ -69,21 +69,21 @@ def test_the_bar_of_training_is_removed_at_its_end(capsys, monkeypatch, bars):
     assert capsys.readouterr().err.endswith(" \r")  # blanks over the bar
 
 
-def test_reading_writes_a_line_a_minute(capsys, clock):
+def test_reading_writes_a_line_soon_and_then_one_a_minute(capsys, clock):
     show, close = report_progress()
     written = {}
     for elapsed_s, done, total in (
         (0, 0, None),
-        (59.9, 1000, None),
-        (60, 2000, None),
-        (119, 3000, 5000),
-        (120, 4000, 5000),
+        (2.9, 500, None),
+        (3, 1000, None),
+        (62, 2000, None),
+        (63, 3000, 5000),
     ):
         clock.now = 1000 + elapsed_s
         show("nodes", done, total)
         written[elapsed_s] = capsys.readouterr().err
     close()
-    assert {at: line for at, line in written.items() if line} == {60: "nodes: 2,000\n", 120: "nodes: 4,000 of 5,000\n"}
+    assert {at: line for at, line in written.items() if line} == {3: "nodes: 1,000\n", 63: "nodes: 3,000 of 5,000\n"}
 
 
 def test_reading_has_a_bar_for_everything_that_is_read(monkeypatch, bars):

@@ -170,7 +170,7 @@ def made_selection(*params):
     """Return a selection with a trial for each of the given parameters."""
     measures = dict.fromkeys(("auc", "hits", "reciprocal_rank"), (0.5, 0.7))
     trials = [fs.selection.Trial(own, (0.8, 0.9), measures) for own in params]
-    return fs.selection.Selection(params[0], 0.85, None, trials, scoring_="auc")
+    return fs.selection.Selection(params[0], 0.85, fs.SPML(), trials, scoring_="auc")
 
 
 @pytest.mark.parametrize(
@@ -203,8 +203,8 @@ def test_what_all_settings_shown_have_in_common_is_in_a_line_of_its_own(
 @pytest.mark.parametrize("is_complete", [True, False])
 def test_an_interrupted_search_is_said(tmp_path, capsys, monkeypatch, is_complete):
     found = SimpleNamespace(
-        is_complete_=is_complete, trials_=[None], best_params_={}, scoring_="auc", baselines_={},
-        table=list, comparison=str,
+        is_complete_=is_complete, trials_=[None], best_params_={}, best_estimator_=fs.SPML(), scoring_="auc",
+        baselines_={}, table=list, comparison=str,
     )  # fmt: skip
     monkeypatch.setattr("fastspml.runs.selecting.select_and_train", lambda *_, **options: found)
     code, out, err = run(capsys, "--networks", "nets.h5", "--json", "-o", tmp_path / "run")
@@ -219,7 +219,7 @@ def test_an_interrupted_search_is_said(tmp_path, capsys, monkeypatch, is_complet
     [
         ([], None),
         (["--margin", 0.5, "--weighting", "tfidf", "--n-iters", 40], None),  # as chosen, not in the grid, or free
-        (["--margin", 7, "--reg", 3], "reg, margin: chosen from the grid, not as given; choose from other values with"),
+        (["--margin", 7, "--reg", 3], "margin, reg: chosen from the grid, not as given; choose from other values with"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::fastspml.selection.SelectionWarning")

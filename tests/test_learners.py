@@ -269,13 +269,13 @@ def test_a_metric_that_runs_away_is_stopped():
     huge = fs.Network(network.features.toarray() * 1e120, network.adjacency)
     with pytest.raises(
         FloatingPointError,
-        match="metric is not finite after iteration .* increase the regularisation weights or scale the rows",
+        match="metric is not finite after iteration .* increase the regularisation weights, decrease `step`",
     ):
         fs.SPML.paper(reg=1e-300, n_iters=50).fit(huge)
 
 
 def test_a_full_metric_that_cannot_fit_is_refused(network, monkeypatch):
-    monkeypatch.setattr("fastspml.training.estimator.available_memory", lambda: 100.0)
+    monkeypatch.setattr("fastspml.training.memory.available_memory", lambda: 100.0)
     with pytest.raises(
         MemoryError, match=r"a full metric of 9 features takes .* GB, but .* GB are free; use metric='diagonal'"
     ):
@@ -284,7 +284,7 @@ def test_a_full_metric_that_cannot_fit_is_refused(network, monkeypatch):
 
 def test_a_refit_that_is_refused_changes_nothing(network, monkeypatch, tmp_path):
     model = fs.SPML.paper(metric="full", n_iters=8).fit(network)
-    monkeypatch.setattr("fastspml.training.estimator.available_memory", lambda: 100.0)
+    monkeypatch.setattr("fastspml.training.memory.available_memory", lambda: 100.0)
     with pytest.raises(MemoryError):
         model.fit(make_network(1, n_features=11))
     monkeypatch.undo()
@@ -305,9 +305,9 @@ def test_a_refit_that_is_refused_changes_nothing(network, monkeypatch, tmp_path)
 def test_the_memory_of_a_full_metric_is_that_of_its_matrices(networks, monkeypatch, model, n_matrices):
     params = {"metric": "full", "n_iters": 5}
     n_bytes = n_matrices * 8 * networks[0].n_features ** 2
-    monkeypatch.setattr("fastspml.training.estimator.available_memory", lambda: n_bytes)
+    monkeypatch.setattr("fastspml.training.memory.available_memory", lambda: n_bytes)
     model(**params).fit(networks[:2])
-    monkeypatch.setattr("fastspml.training.estimator.available_memory", lambda: n_bytes - 1.0)
+    monkeypatch.setattr("fastspml.training.memory.available_memory", lambda: n_bytes - 1.0)
     with pytest.raises(MemoryError, match="a full metric of 9 features takes"):
         model(**params).fit(networks[:2])
 

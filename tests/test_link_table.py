@@ -172,6 +172,10 @@ def test_probabilities_come_from_the_calibration(named):
     links = fs.predict_links(metrics(9)[0], named, ["n6"], calibration=calibration)
     assert links.probability.tolist() == calibration.probability(links.score).tolist()
     assert ((links.probability > 0) & (links.probability < 1)).all()
+    links = fs.predict_links(metrics(9)[0], named, ["n2", "n6"], calibration=calibration)  # n2 has no feature
+    is_blank = links.node == "n2"
+    assert np.isnan(links.probability[is_blank]).all()
+    assert links.probability[~is_blank].tolist() == calibration.probability(links.score[~is_blank]).tolist()
 
 
 def test_nodes_without_a_known_feature_are_listed(named):

@@ -371,6 +371,12 @@ def test_factors_keep_their_type_and_are_shared_and_read_only():
 WORDS = ["car", "automobile", "tree", "cart"]
 
 
+@pytest.mark.parametrize("metric", [fs.Metric.identity(2), fs.Metric.full(np.eye(2))])
+def test_only_factored_metrics_know_similar_features(metric):
+    with pytest.raises(ValueError, match=f"a {metric.form} metric does not know which features are similar"):
+        metric.similar_features(0)
+
+
 def test_similar_features():
     factors = np.array([[1.0, 0.0], [2.0, 0.5], [-3.0, 0.0], [0.5, 9.0]], dtype=np.float32)
     metric = fs.Metric.factored(np.zeros(4), factors, vocabulary=WORDS)

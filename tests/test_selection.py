@@ -831,6 +831,27 @@ def nothing(quality):
     return float("nan")
 
 
+def test_what_was_selected_can_be_selected_again(tasks):
+    """The default grid has scores and ranks that would not suit what the estimator refines."""
+    given = fs.SPML(n_iters=64, length_weight=0.5, neighbour_weight=2.0, rank=60, ensemble=3)
+    got = fs.select(given, tasks[0], n_folds=2, seed=1)
+    expected = fs.select(fs.SPML(n_iters=64, rank=60), tasks[0], n_folds=2, seed=1)
+    assert rows(got) == rows(expected)
+    assert got.best_estimator_.get_params() == expected.best_estimator_.get_params()
+    never = fs.select(given, tasks[0], n_folds=2, seed=1, known_links="never")
+    assert never.best_estimator_.neighbour_weight == 2.0
+
+
+def test_a_network_without_links_is_pooled_with_others(tasks):
+    empty = fs.Network(tasks[0].features, name="empty")
+    grid = {"n_iters": [4, 8]}
+    got = fs.select(fs.SPML.paper(), [tasks[0], empty], grid, n_folds=2)
+    expected = fs.select(fs.SPML.paper(), [tasks[0]], grid, n_folds=2)
+    assert [trial.fold_scores for trial in got.trials_] == [trial.fold_scores for trial in expected.trials_]
+    with pytest.raises(ValueError, match="'empty' has no links; a model needs some to learn from"):
+        fs.select(fs.MTSPML.paper(), [tasks[0], empty], grid, n_folds=2)
+
+
 def test_a_list_of_grids(tasks):
     grid = [{"prior": ["zero"], "margin": [1.0]}, {"prior": ["identity"], "margin": [0.1, 0.3]}]
     assert len(fs.select(fs.SPML.paper(n_iters=1), tasks, grid, n_folds=2).trials_) == 3
@@ -948,8 +969,11 @@ def test_bad_arguments(tasks):
         fs.select(fs.SPML.paper(), tasks, GRID, n_random=0)
     with pytest.raises(ValueError, match="no default grid for Popularity"):
         fs.select(fs.baselines.Popularity(), tasks)
-    with pytest.raises(ValueError, match="no triplet can be drawn"):
+    with pytest.raises(ValueError, match="'network' has no links"):
         fs.select(fs.SPML.paper(), fs.Network(np.eye(6)), {"reg": [1.0]}, n_folds=2)
+    one_triplet = fs.Network.from_edges(np.eye(3), [(0, 1)], directed=True)
+    with pytest.raises(ValueError, match="no triplet can be drawn without the held-out nodes of any of the 3 folds"):
+        fs.select(fs.SPML.paper(), one_triplet, {"reg": [1.0]}, n_folds=3)
 
 
 @pytest.mark.parametrize("grid", [3, ["reg"], "reg", np.eye(2)])

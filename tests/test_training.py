@@ -16,7 +16,7 @@ import fastspml as fs
 from fastspml.kernels.arguments import BAD_ITERATION, N_COUNTERS
 from fastspml.kernels.rows import SplitRows
 from fastspml.sparse import mapped
-from fastspml.training import chunks, estimator, layout, loop, packed, shards
+from fastspml.training import chunks, estimator, layout, loop, memory, packed, shards
 from fastspml.training import state as states
 from fastspml.training.problem import check_finite, kernel_settings, project_each
 from tests.conftest import make_network
@@ -295,14 +295,46 @@ def test_the_memory_of_a_full_metric_grows_with_threads(monkeypatch, caplog, sha
     model = fs.SPML(metric="full", shards=shards, n_threads=n_threads)
     n_bytes = n_matrices * 8 * 50_000**2
     monkeypatch.setattr(estimator, "available_threads", lambda: 4)
-    monkeypatch.setattr(estimator, "available_memory", lambda: n_bytes)
+    monkeypatch.setattr(memory, "available_memory", lambda: n_bytes)
     with caplog.at_level("INFO", logger="fastspml"):
-        model.check_memory(50_000, model.algorithm(1))
+        memory.check_full_memory(model, 50_000, model.algorithm(1))
     sentence = f"a full metric of 50000 features takes {20.0 * n_matrices:.1f} GB"
     assert [record.message for record in caplog.records] == [sentence]
-    monkeypatch.setattr(estimator, "available_memory", lambda: 2e9)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2e9)
     with pytest.raises(MemoryError, match=f"{sentence}, but 2.0 GB are free"):
-        model.check_memory(50_000, model.algorithm(1))
+        memory.check_full_memory(model, 50_000, model.algorithm(1))
+
+
+@pytest.mark.parametrize(
+    ("params", "n_states", "n_steps", "n_members", "width"),
+    [
+        ({}, 1, 1, 1, 16),  # 9 factors are padded to a cache line of 16
+        ({"shards": 8}, 4, 2, 1, 16),  # states of the fit, of a round, and two of each thread
+        ({"shards": 8, "n_threads": 2}, 6, 4, 1, 16),
+        ({"ensemble": 3}, 1, 1, 3, 16),  # 3 factors of each member
+    ],
+)
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("counts", [np.float32, np.float64])
+def test_a_factored_metric_that_cannot_fit_is_refused(
+    monkeypatch, params, n_states, n_steps, n_members, width, average, counts
+):
+    network = make_network(dtype=counts)
+    n_features, size = network.n_features, np.dtype(counts).itemsize
+    sums = n_features * (n_members * (width * size + 8) + 8 * (1 + average))
+    n_bytes = n_states * sums + n_steps * n_features * n_members * size + n_features * (9 * size + 8)
+    model = fs.SPML(rank=9, n_iters=5, average=average, weighting=None, **params)
+    monkeypatch.setattr(estimator, "available_threads", lambda: 4)
+    monkeypatch.setattr(memory, "available_memory", lambda: n_bytes)
+    model.fit(network)
+    monkeypatch.setattr(memory, "available_memory", lambda: n_bytes - 1)
+    with pytest.raises(MemoryError, match="a factored metric of 9 features and rank 9 takes .* use a smaller rank"):
+        model.fit(network)
+
+
+def test_a_rank_that_no_memory_holds_is_refused():
+    with pytest.raises(MemoryError, match=r"a factored metric of 9 features and rank 1000000000000 takes 7.*GB"):
+        fs.SPML(rank=10**12, weighting=None).fit(make_network())
 
 
 @pytest.mark.parametrize(

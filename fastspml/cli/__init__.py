@@ -48,12 +48,17 @@ MODULES = {"import": "import_networks", "warm-up": "warm_up"}  # import is a key
 class Parser(argparse.ArgumentParser):
     """A parser that refuses arguments that it does not know with its own usage, and names flags that are similar.
 
-    Those of a command would otherwise be refused by the parser of all commands.
+    Those of a command would otherwise be refused by the parser of all commands. A command whose last argument can be
+    repeated names it as its default of `repeated`; its values may then follow flags, too.
     """
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Parse arguments; an unknown one ends in an error."""
         options, unknown = super().parse_known_args(args, namespace)
+        repeated = self.get_default("repeated")
+        if repeated and not any(argument.startswith("-") for argument in unknown):
+            setattr(options, repeated, [*getattr(options, repeated), *unknown])
+            unknown = []
         if unknown:
             flags = re.findall(r"--[a-z][a-z-]*", self.format_usage())
             given = [argument.partition("=")[0] for argument in unknown if argument.startswith("--")]

@@ -20,6 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("path", metavar="RUN", help="run folder or model file")
     parser.add_argument("nodes", nargs="*", metavar="NODE", help="two nodes of a task, by name")
+    parser.set_defaults(repeated="nodes")
     parser.add_argument("--networks", help="file of networks that holds the nodes (default: those of the run)")
     parser.add_argument("--new", metavar="FILE", help=f"unseen nodes, which a NODE may name, too: {HELP}")
     add_columns(parser)
@@ -49,30 +50,30 @@ def _show_words(options: argparse.Namespace) -> None:
 
     model, _ = open_run(options.path)
     metrics = dict(learned_metrics(model))
-    if options.task is not None and options.task not in metrics:
-        names = [name for name in metrics if name in getattr(model, "task_names_", metrics)]
-        options.task = names[task_position(options.task, names)]
-    tops = {
-        title: metric.top_features(options.top)
-        for title, metric in metrics.items()
-        if options.task in (None, title)
-    }  # fmt: skip
+    chosen = _chosen_metric(options.task, model, metrics)
+    tops = {title: metric.top_features(options.top) for title, metric in metrics.items() if chosen in (None, title)}
     if options.json:
         print_json({title: [{"feature": f, "weight": w} for f, w in top.tolist()] for title, top in tops.items()})
     else:
         print_words(tops)
 
 
+def _chosen_metric(task: str | None, model: Any, metrics: dict[str, Any]) -> str | None:
+    """Return the title of the metric that --task chooses, by title, or by name or number of a task; None is all."""
+    if task is None or task in metrics:
+        return task
+    names = [name for name in metrics if name in getattr(model, "task_names_", metrics)]
+    return names[task_position(task, names)]
+
+
 def _show_similar(options: argparse.Namespace) -> None:
-    from fastspml.metric import FactoredMetric
     from fastspml.ranking.model_metrics import learned_metrics
     from fastspml.runs.opening import open_run
 
-    metric = learned_metrics(open_run(options.path)[0])[0][1]
-    if not isinstance(metric, FactoredMetric):
-        raise ValueError(
-            f"this model has a {metric.form} metric, which does not know similar words; train with --metric factored."
-        )
+    model, _ = open_run(options.path)
+    metrics = learned_metrics(model)
+    _chosen_metric(options.task, model, dict(metrics))  # refuses a task that there is not
+    metric = metrics[0][1]  # factors are common to all tasks
     records = metric.similar_features(options.similar, options.top, normalised=True)
     if options.json:
         print_json([{"feature": feature, "similarity": similarity} for feature, similarity in records.tolist()])

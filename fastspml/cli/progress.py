@@ -95,12 +95,15 @@ class TrainingProgress:
 
 
 def report_progress() -> tuple[Callable[[str, int, int | None], None], Callable[[], None]]:
-    """Return a `report` callable for readers, and a function that ends it: bars on a terminal, else a line a minute."""
+    """Return a `report` callable for readers, and a function that ends it: bars on a terminal, else a line a minute.
+
+    The first line comes after a few seconds, so that a user sees how much there is to do.
+    """
     bars: dict[str, Any] = {}
-    last = time.monotonic()
+    due = time.monotonic() + SECONDS_TO_FIRST_LINE
 
     def show(what: str, done: int, total: int | None) -> None:
-        nonlocal last
+        nonlocal due
         if sys.stderr.isatty():
             from tqdm import tqdm
 
@@ -108,8 +111,8 @@ def report_progress() -> tuple[Callable[[str, int, int | None], None], Callable[
                 bars[what] = tqdm(desc=what, file=sys.stderr, leave=False, dynamic_ncols=True)
             bars[what].total = total
             bars[what].update(done - bars[what].n)
-        elif time.monotonic() - last >= SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
+        elif time.monotonic() >= due:
+            due = time.monotonic() + SECONDS_BETWEEN_LINES
             say(f"{what}: {done:,}" + (f" of {total:,}" if total else ""))
 
     def close() -> None:

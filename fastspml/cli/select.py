@@ -116,9 +116,10 @@ def _select(options: argparse.Namespace) -> Selection:
 
 
 def _say_replaced(selection: Selection, options: argparse.Namespace) -> None:
-    """Say which values of flags were not used, because the grid names their keys."""
-    given = {key: getattr(options, key, None) for key in selection.best_params_ if key != "n_iters"}
-    replaced = [key for key, value in given.items() if value not in (None, selection.best_params_[key])]
+    """Say which values of flags were not used, because the search chose others."""
+    chosen = {key: value for key, value in selection.best_estimator_.get_params().items() if key != "n_iters"}
+    given = {key: getattr(options, key, None) for key in chosen}
+    replaced = [key for key, value in given.items() if value is not None and str(value) != str(chosen[key])]
     if replaced:
         say(f"{', '.join(replaced)}: chosen from the grid, not as given; choose from other values with --grid.")
 

@@ -413,6 +413,13 @@ class Metric(Explained):
             )
         return self._transform(rows)
 
+    def similar_features(self, feature: str | int, k: int = 10, normalised: bool = False) -> np.recarray:
+        """Return the k features most similar to the given one, if the metric is factored; see `FactoredMetric`."""
+        raise ValueError(
+            f"a {self.form} metric does not know which features are similar; fit one with metric='factored' "
+            "(--metric factored on the command line)."
+        )
+
     # ---- addition ----
 
     def __add__(self, other: object) -> Metric:

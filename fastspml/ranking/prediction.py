@@ -58,7 +58,7 @@ def predict_links(
     reasons : int, default 0
         Number of features, or pairs of features, that explain each link.
     calibration : Calibration, optional
-        Gives the probabilities.
+        Gives the probabilities; those of nodes without a feature that the metric knows stay nan.
     index : LinkIndex, optional
         An index of the nodes of `network` under the same metric, if there is one already.
     n_threads : int, default 1
@@ -97,13 +97,17 @@ def predict_links(
     of_row, place = np.nonzero(found >= 0)
     candidate = found[of_row, place]
     score = values[of_row, place] if metric.ranks_by_similarity else 0.0 - values[of_row, place]
+    is_blank, probability = index.is_blank(rows), np.full(len(score), np.nan)
+    if calibration is not None:
+        is_known = ~is_blank[of_row]  # scores say nothing about links of a node without a known feature
+        probability[is_known] = calibration.probability(score[is_known])
     return LinkTable(
         node=names[of_row],
         candidate=network.nodes[candidate],
         score=score,
-        probability=np.full(len(score), np.nan) if calibration is None else calibration.probability(score),
+        probability=probability,
         reasons=_reasons(metric, rows, index.rows(), of_row, candidate, int(reasons)) if reasons else None,
-        blank_nodes=names[index.is_blank(rows)],
+        blank_nodes=names[is_blank],
         are_named=queries.are_named,
         through=_through(metric, network, rows, index, of_row, candidate) if metric.neighbour_weight else None,
     )

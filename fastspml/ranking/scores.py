@@ -56,8 +56,10 @@ class NodeScores:
     def fits(self, metric: Metric) -> bool:
         """Return whether `under` accepts a metric: it compares the same rows, and both are full or neither is."""
         mine, alike = self.metric, ("is_full", "takes_counts", "weighting", "n_features")
-        has_same_names = mine.vocabulary is metric.vocabulary or np.array_equal(mine.vocabulary, metric.vocabulary)
-        return has_same_names and all(getattr(mine, name) == getattr(metric, name) for name in alike)
+        ours, theirs = mine.vocabulary, metric.vocabulary
+        if ours is not theirs and (ours is None or theirs is None or not np.array_equal(ours, theirs)):
+            return False
+        return all(getattr(mine, name) == getattr(metric, name) for name in alike)
 
     def with_known(self, known: KnownLinks) -> NodeScores:
         """Return the scores of the same nodes with other known links."""

@@ -14,6 +14,7 @@ from scipy import sparse
 from fastspml.baselines import CosineTfidf, Euclid, Popularity
 from fastspml.checks import check_positive_integer, check_progress, check_share, quoted
 from fastspml.machine import available_threads
+from fastspml.metric import RANKING_WEIGHTS
 from fastspml.network import Network
 from fastspml.network_lists import Networks, as_networks
 from fastspml.ranking.measures import LinkQuality
@@ -27,6 +28,7 @@ from fastspml.selection.scorings import DEFAULT, Scoring, as_scoring
 from fastspml.selection.settings_search import Search, as_trial
 from fastspml.selection.trials import Selection, SelectionWarning, SelectProgress, Trial
 from fastspml.training.estimator import Estimator
+from fastspml.training.layout import check_triplets
 from fastspml.weighting import suitable_weightings
 
 MOST_SUGGESTED = 0.3  # share of the lists that one node may be in, by default
@@ -56,7 +58,9 @@ def select(
     ----------
     estimator : SPML, MTSPML or a baseline
         Parameters that the grid does not name keep its values. The default grid names `weighting`, `metric`, `score`,
-        `margin`, `step`, `rank`, `prior`, `project` and the regularisation. The estimator is not changed.
+        `margin`, `step`, `rank`, `prior`, `project` and the regularisation; `ensemble`, `length_weight` and link
+        weights are then chosen, too, whatever the estimator has. Its `n_iters` bounds the search. The estimator is not
+        changed.
     networks : Network or list of Network
         Data to learn from. Nodes that will test the result must not be in them.
     grid : mapping of parameter names to lists of values, or a list of such mappings, optional
@@ -133,9 +137,15 @@ def select(
     check_progress(progress, allow_bar=False)
     _check_arguments(estimator, anchors, known_links, most_suggested, n_threads)
     networks, score, anchors = as_networks(networks), as_scoring(scoring), list(anchors)
+    if grid is None:
+        estimator = _without_refinements(estimator, known_links)
     settings = all_settings(estimator, recommended_grid(estimator, networks) if grid is None else grid, n_random, seed)
     for setting in settings:
         check_setting(estimator, setting)
+    if isinstance(estimator, Estimator):
+        has_tasks = estimator.algorithm(len(networks)).has_tasks
+        for group in [[network] for network in networks] if has_tasks else [networks]:
+            check_triplets(group, sum(network.n_triplets for network in group))
     folds = Folds(networks, n_folds, seed, anchors)
     folds.check()
     if client is None:
@@ -155,6 +165,14 @@ def select(
     if not selection.beats_baselines_ and isinstance(estimator, Estimator):
         warnings.warn(selection.comparison(), SelectionWarning, stacklevel=2)
     return selection
+
+
+def _without_refinements(estimator: Any, known_links: str | None) -> Any:
+    """Return an estimator without what a search refines last, so that every setting of the default grid suits it."""
+    if not isinstance(estimator, Estimator):
+        return estimator
+    names = ("length_weight",) if known_links == "never" else RANKING_WEIGHTS
+    return with_params(estimator, dict.fromkeys(names, 0.0) | {"ensemble": 1})
 
 
 def _check_arguments(

@@ -76,8 +76,9 @@ class Folds:
             if self._made is None:
                 networks, n_folds, seed, anchors = self._arguments
                 folds = [Fold(splits, anchors) for splits in fold_networks(networks, n_folds, seed, anchors)]
-                usable = [fold for fold in folds if all(network.n_triplets > 0 for network in fold.training)]
-                self._made = len(folds), usable
+                learned = [q for q, network in enumerate(networks) if network.n_triplets]
+                usable = [fold for fold in folds if all(fold.training[q].n_triplets for q in learned)]
+                self._made = len(folds), usable if learned else []
             return self._made
 
     @property
@@ -87,7 +88,7 @@ class Folds:
 
     @property
     def usable(self) -> list[Fold]:
-        """The folds whose training networks have triplets in every task."""
+        """The folds whose training networks have triplets in every task that has any."""
         return self._all[1]
 
     def check(self) -> None:

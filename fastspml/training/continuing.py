@@ -18,6 +18,7 @@ from fastspml.kernels.arguments import N_SUMMED, Sums
 from fastspml.network import Network
 from fastspml.ranking.model_records import forget_nodes
 from fastspml.tokens import Tokenizer
+from fastspml.training.memory import check_memory
 from fastspml.training.problem import Prepared, lay_out
 from fastspml.training.state import State, n_entries
 from fastspml.vocabulary import as_vocabulary, over_vocabulary
@@ -69,8 +70,7 @@ def grown_networks(model: Estimator, networks: list[Network]) -> Prepared:
                     "it with the same, fitted Weighting."
                 )
     prepared = _laid_out(model, networks, weighting)
-    if prepared.kept_features is not None:
-        model.check_memory(len(prepared.kept_features), model.fitted_algorithm)
+    check_memory(model, prepared, model.fitted_algorithm)
     return prepared
 
 
@@ -99,17 +99,18 @@ def check_continues(model: Estimator, n_tasks: int) -> None:
     has_metrics = getattr(model, "n_iters_", None) == state.iteration
     # Rows of factors are padded, so that their width does not determine the rank.
     rank = model.regularised_metrics()[0].rank if has_metrics and state.form == "factored" else model.rank
-    is_continued = (
-        state.form == model.form
-        and rank == model.rank
-        and len(state.ahead) == n_metrics
-        and (len(state.sums.moments) > 0) == model.average
-        and state.sums.factor_totals.shape == model.factor_shape
-    )
-    if not is_continued:
-        raise ValueError(
-            "metric, rank, ensemble, average and the number of tasks cannot change while training continues."
-        )
+    n_rows, width = state.sums.factor_totals.shape
+    fixed = {
+        "metric": (state.form, model.form),
+        "rank": (rank, model.rank),
+        "ensemble": (n_rows // len(state.sums.totals) if width else model.ensemble, model.ensemble),
+        "average": (len(state.sums.moments) > 0, bool(model.average)),
+        "the number of metrics": (len(state.ahead), n_metrics),
+        "the width of factors": (width, model.factor_width),
+    }
+    for name, (before, now) in fixed.items():
+        if before != now:
+            raise ValueError(f"{name} cannot change while training continues; it was {before!r}, and is {now!r} now.")
     if state.round is not None and state.round.n_shards != model.shards:
         raise ValueError(
             f"training was stopped in a round of {state.round.n_shards} shards; it cannot continue with "

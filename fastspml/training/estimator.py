@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
@@ -11,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from fastspml.checks import check_positive, check_positive_integer, check_progress, check_seed, is_whole, quoted
-from fastspml.machine import available_memory, available_threads
+from fastspml.machine import available_threads
 from fastspml.metric import (
     LINK_WEIGHTS,
     RANKING_WEIGHTS,
@@ -37,6 +36,7 @@ from fastspml.tokens import Tokenizer
 from fastspml.training.calibrating import calibrate
 from fastspml.training.continuing import check_continues, common_tokenizer, extend_model, grown_networks, same_networks
 from fastspml.training.loop import train
+from fastspml.training.memory import check_memory
 from fastspml.training.objective import objective, regulariser
 from fastspml.training.problem import (
     Algorithm,
@@ -52,8 +52,6 @@ from fastspml.training.shards import Runner
 from fastspml.training.solution import learned_entries
 from fastspml.training.state import ProgressCall, State, n_entries, new_state
 from fastspml.weighting import Weighting, as_weighting, suitable_weightings
-
-logger = logging.getLogger(__name__)
 
 FORMS = ("diagonal", "full", "factored")
 PAPER: dict[str, Any] = {
@@ -334,8 +332,7 @@ class Estimator(Parameters, ModelRecords, ABC):
 
     def _new_state(self, prepared: Prepared) -> State:
         algorithm, kept_features = self.algorithm(len(prepared.networks)), prepared.kept_features
-        if kept_features is not None:
-            self.check_memory(len(kept_features), algorithm)
+        check_memory(self, prepared, algorithm)
         return new_state(
             np.zeros((n_entries(prepared.networks[0].n_features, kept_features), algorithm.n_metrics)),
             algorithm.n_groups,
@@ -367,21 +364,6 @@ class Estimator(Parameters, ModelRecords, ABC):
         if isinstance(self.projection, str):
             return 1 if self.projection == "every" else 0
         return int(self.projection)
-
-    def check_memory(self, n_features: int, algorithm: Algorithm) -> None:
-        """Refuse a full metric of more features than the memory that is free can hold."""
-        n_metrics = algorithm.n_metrics
-        n_summed = 2 if self.average else 1  # the totals V, and the moments U
-        n_states = 1 if self.shards == 1 else 2 + 2 * self.n_usable_threads  # of the fit, its round, and shards
-        n_projected = 3 + (n_metrics - 1 if algorithm.projects_combined else 0)  # matrices of a projection
-        n_squares = n_states * n_summed * n_metrics / 2 + n_metrics + n_projected  # totals are packed triangles
-        needed, available = n_squares * 8 * n_features**2, available_memory()
-        sentence = f"a full metric of {n_features} features takes {needed / 1e9:.1f} GB"
-        logger.info(sentence)
-        if needed > available:
-            raise MemoryError(
-                f"{sentence}, but {available / 1e9:.1f} GB are free; use metric='diagonal' or a smaller vocabulary."
-            )
 
     # ---- learned metrics and their objective ----
 
