@@ -30,7 +30,7 @@ SUMMARY = RESULTS / "paper" / "summary.md"
 
 # The peers of bench.speed that the table of speed shows, with the names it shows them under.
 PEERS = {
-    "SciPy, as one would write it": "SciPy, as one would write it, batch 10",
+    "Numba, a plain loop": "Numba, a plain loop, batch 10",
     "SciPy, tuned": "SciPy, tuned, batch 10",
     "PyTorch, embedding bags": "PyTorch, embedding bags, batch 10",
     "scikit-learn SGD, triplets stored first": (
@@ -152,16 +152,16 @@ def _with_error(values: Sequence[float]) -> str:
     return "{:.3f} ± {:.3f}".format(*tables.mean_and_error(values))
 
 
-def anchors_table(results: dict[str, list[dict[str, Any]]]) -> str:
-    """Return the AUC of fastspml beside the best published one, of each published protocol, as Markdown."""
-    rows = []
+def anchors_sentence(results: dict[str, list[dict[str, Any]]]) -> str:
+    """Return the AUC of fastspml beside the best published one, of each published protocol."""
+    parts = []
     for name, records in results.items():
         if not anchors.PROTOCOLS[name][1]:
             continue  # no published figure at hand
         auc = float(np.mean([record["fastspml"][0] for record in records]))
         method, published = max(anchors.PROTOCOLS[name][1].items(), key=lambda item: item[1][0])
-        rows.append([name, f"{auc:.3f}", f"{published[0]:.3f}", method])
-    return tables.markdown(["published protocol", "AUC: `fs.select`", "AUC, as published", "of"], rows)
+        parts.append(f"{name}: {auc:.3f} ({method} {published[0]:.3f})")
+    return textwrap.fill(f"AUC by published protocols, beside the published AUC: {'; '.join(parts)}.", 120)
 
 
 # What a method can do: learn from links, rank candidates that were not in training, take words without hand-made
@@ -292,7 +292,7 @@ def replace_between(text: str, name: str, new: str) -> str:
 def filled(text: str) -> str:
     """Return the text of the README with its tables made from the stored results."""
     accuracy = accuracy_table(read("accuracy/accuracy.json"))
-    published = anchors_table(read("anchors/anchors.json")["results"])
+    published = anchors_sentence(read("anchors/anchors.json")["results"])
     text = replace_between(text, "accuracy", f"{accuracy}\n\n{published}")
     text = replace_between(text, "similar", similar_sentence(read("similar.json")))
     text = replace_between(text, "rivals", rivals_table(read("rivals.json")["records"]))
