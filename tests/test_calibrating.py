@@ -178,3 +178,16 @@ def test_pairs_are_all_links_of_held_out_nodes_and_non_links_that_represent_the_
         if most == 200:
             assert np.sort(got) == pytest.approx(np.sort(expected), abs=1e-6)
         assert np.abs(got[:, None] - expected).min(axis=1) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_fold_is_standardized_by_its_training_nodes(monkeypatch):
+    located, sizes = calibrating._location_and_scale, []
+
+    def record(model, q, network, seed):
+        sizes.append(network.n_nodes)
+        return located(model, q, network, seed)
+
+    monkeypatch.setattr(calibrating, "_location_and_scale", record)
+    networks = fs.synthetic_networks(n_tasks=1, n_nodes=60, n_features=40, words_per_node=8, links_per_node=4)
+    fs.SPML(n_iters=200, metric="diagonal").fit(networks).calibrate(networks, n_folds=3)
+    assert sizes == [60, 40, 40, 40]

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 import fastspml as fs
+from fastspml.ranking import calibration
 from fastspml.ranking.calibration import calibration_error, isotonic_fit, logistic_fit, reliability_curve
 
 
@@ -380,3 +381,15 @@ def test_mistakes_cost_a_sentence(arguments, sentence):
 def test_a_seed_that_numpy_would_crash_on_is_refused():
     with pytest.raises(ValueError, match="seed must be an integer from 0, got matrix"):
         fs.Calibration.fit(np.arange(8.0), np.arange(8) % 2, np.arange(8), n_folds=2, seed=np.matrix(np.eye(2)))
+
+
+def test_the_error_of_the_number_of_links_is_that_of_probabilities_that_sum_to_it():
+    rng = np.random.default_rng(0)
+    nodes, scores, labels = np.repeat(np.arange(12), 5), rng.normal(size=60), rng.random(60) < 0.3
+    got = fs.Calibration.fit(scores, labels, nodes, kind="isotonic").n_links_error
+    fold_of = np.random.default_rng(0).permutation(12)[nodes] % 5
+    held_out = calibration._cross_fitted("isotonic", scores, labels, np.ones(60), fold_of)
+    expected, found = np.bincount(nodes, held_out), np.bincount(nodes, labels)
+    slope = found.sum() / expected.sum()
+    assert abs(slope - 1.0) > 0.01
+    assert got == pytest.approx(np.abs(slope * expected - found).mean(), rel=1e-12)

@@ -15,6 +15,7 @@ from fastspml.cli import main
 from fastspml.cli.calibrate import _print
 from fastspml.ranking.calibration import calibration_error, reliability_curve
 from fastspml.ranking.hidden_calibration import HiddenCalibration, hidden_calibration
+from fastspml.splits import split_at
 
 NAMES = ("red", "blue")
 
@@ -207,3 +208,14 @@ def test_the_report_shows_probabilities(trained, calibrated, tmp_path):
     plain = write_report(tmp_path / "plain.html", fs.load_model(trained / "run" / "model.h5"), networks)
     assert plain["probabilities"] == []
     assert "Probabilities of links" not in (tmp_path / "plain.html").read_text()
+
+
+def test_the_seed_reaches_the_folds(trained, tmp_path):
+    model = fs.load_model(trained / "run" / "model.h5")
+    networks = fs.read_networks(trained / "nets.h5")
+    training = [split_at(network, nodes).train for network, nodes in zip(networks, model.hidden_nodes_, strict=True)]
+    arguments = ["calibrate", trained / "run", "--folds", 3, "--seed", 1, "-o", tmp_path / "b.h5"]
+    assert main([str(argument) for argument in arguments]) == 0
+    got = fs.load_model(tmp_path / "b.h5").calibrations_["red"].ece
+    eces = [model.calibrate(training, 3, seed).calibrations_["red"].ece for seed in (0, 1)]
+    assert got == eces[1] != eces[0]

@@ -158,3 +158,15 @@ def test_planted_weights_are_compared_with_learned_ones(tmp_path):
     values = ", ".join(f"{value:.2f}" for value in expected)
     assert out.endswith(f"\ncorrelation of the learned with the planted weights, by task: {values}\n")
     assert "planted networks" in (tmp_path / "report.html").read_text()
+
+
+def test_the_seed_of_the_demo_reaches_the_comparison(monkeypatch, tmp_path):
+    seeds = []
+
+    def compare(networks, seed):
+        seeds.append(seed)
+        raise ValueError("enough")
+
+    monkeypatch.setattr(demo, "compare", compare)
+    assert run("--seed", 5, "-o", tmp_path / "demo")[0] == 1
+    assert seeds == [5]

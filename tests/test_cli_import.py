@@ -6,6 +6,7 @@ import json
 import os
 
 import anndata
+import h5py
 import numpy as np
 import pytest
 from scipy import sparse
@@ -128,6 +129,7 @@ def test_linqs_npz_edges_and_text(capsys, tmp_path):
         assert code == 0, err
         got = json.loads(out)
         assert (got["tasks"], got["nodes"], got["links"], got["features"]) == expected
+        assert compression_of(tmp_path / "out.h5") == "gzip"
 
 
 @pytest.fixture
@@ -256,11 +258,18 @@ def test_an_import_without_links_warns(capsys, tmp_path, content, expected):
     assert (f"{out} has no links, so a model cannot be trained on it" in err) is expected
 
 
+def compression_of(path):
+    """Return how the features of the first network of a file are compressed."""
+    with h5py.File(path) as file:
+        return file["networks/000/X/data"].compression
+
+
 def test_convert_between_layouts(capsys, tmp_path):
     ego_files(tmp_path)
     first, small, mappable, h5ad = (tmp_path / name for name in ("a.h5", "b.h5", "c.h5", "d.h5ad"))
     assert run(capsys, "import", "snap-ego", tmp_path, "--ego", "ego", "-o", first)[0] == 0
     assert run(capsys, "convert", first, small, "--compress")[0] == 0
+    assert [compression_of(path) for path in (first, small)] == [None, "gzip"]
     assert run(capsys, "convert", small, mappable)[0] == 0
     assert run(capsys, "convert", first, h5ad)[0] == 0
     data = anndata.read_h5ad(h5ad)

@@ -345,3 +345,19 @@ def test_an_empty_title_takes_the_lines_of_other_titles(capsys):
     print_table([["a" * 70, 1]], ["", "number of links"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.strip() for line in lines] == ["number", "of links", "a" * 70 + "1".rjust(10)]
+
+
+@pytest.mark.parametrize("column", ["reasons", "through"])
+def test_words_and_neighbours_in_predictions_are_no_formulas(capsys, tmp_path, column):
+    """Reasons begin with a word; `through` is the node that links to a candidate."""
+    words, links = ["=cmd", "b"], [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
+    network = fs.Network([[3, 0], [2, 1], [1, 3]], links, nodes=["=x", "=y", "z"], vocabulary=words)
+    fs.save_model(tmp_path / "m.h5", fs.Metric.identity(2, vocabulary=words, score="similarity", neighbour_weight=1.0))
+    fs.write_networks(tmp_path / "nets.h5", network)
+    (tmp_path / "new.txt").write_text("q =cmd:3\n")
+    files = [tmp_path / "m.h5", tmp_path / "new.txt", "--networks", tmp_path / "nets.h5"]
+    code, out, _ = run(capsys, "predict", *files, "-k", 2, "--reasons", 1)
+    assert code == 0
+    cells = [row[column] for row in csv.DictReader(io.StringIO(out)) if row[column]]
+    assert cells
+    assert all(cell.startswith("'=") for cell in cells)

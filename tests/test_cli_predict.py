@@ -12,6 +12,7 @@ import pytest
 
 import fastspml as fs
 from fastspml.cli import main
+from fastspml.ranking.measures import hidden_quality
 from fastspml.ranking.task_ranking import rank_tasks
 
 VOCABULARY = [f"word{f}" for f in range(50)]
@@ -533,3 +534,15 @@ def test_counts_are_weighted_like_the_nodes_of_a_weighted_network(capsys, tmp_pa
     row = rows_of(run(capsys, "predict", *files, "-k", 1)[1])[0]
     assert row["candidate"] == "only7"
     assert float(row["score"]) == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("k", [3, 10])
+def test_the_measures_of_evaluate_are_those_of_k(capsys, k):
+    shutil.copytree("single", "hidden", dirs_exist_ok=True)
+    model, networks = fs.load_model("single/model.h5"), fs.read_networks("one.h5")
+    model.hidden_nodes_, model.n_nodes_ = [np.arange(20)], [60]
+    fs.save_model("hidden/model.h5", model, overwrite=True)
+    code, out, _ = run(capsys, "evaluate", "hidden", "-k", k, "--json")
+    assert code == 0
+    ((_, _, quality),) = hidden_quality(model, networks, k=k)
+    assert json.loads(out)[0]["mean"] == pytest.approx(quality.means())

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import fastspml as fs
-from fastspml.cli import main
+from fastspml.cli import build_parser, main
+from fastspml.cli import select as command
 from fastspml.runs.config import read_config, resolve
 from fastspml.runs.folder import first_start
 from fastspml.runs.selecting import select_and_train
@@ -257,3 +258,18 @@ def test_the_use_of_known_links_can_be_chosen(file, tmp_path, capsys, known_link
     tried = json.loads(out)["tried"]
     assert len(tried) == n_tried
     assert any(row.get("degree_weight") for row in tried) == (known_links == "popularity")
+
+
+def test_flags_reach_the_search(monkeypatch):
+    given = {}
+    monkeypatch.setattr(command, "configured", lambda options: {})
+    monkeypatch.setattr(
+        "fastspml.runs.selecting.select_and_train",
+        lambda config, folder, grid, progress, **options: given.update(options),
+    )
+    flags = "--folds 3 --random 4 --one-standard-error --seed-of-folds 7 --threads 2 --most-suggested 0.5"
+    command._select(build_parser("select").parse_args(["select", "-o", "x", *flags.split()]))
+    assert given == {
+        "n_folds": 3, "scoring": DEFAULT, "n_random": 4, "known_links": None, "most_suggested": 0.5,
+        "one_standard_error": True, "seed": 7, "n_threads": 2, "client": None,
+    }  # fmt: skip

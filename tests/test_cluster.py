@@ -25,9 +25,11 @@ import fastspml as fs
 from fastspml import distributed
 from fastspml.cluster import driver, messages, scheduling, shared_memory, worker
 from fastspml.kernels.arguments import N_SUMMED
+from fastspml.training.layout import stack
 from fastspml.training.problem import lay_out
 from fastspml.training.shards import Shard, ShardMemory, run_shard
-from fastspml.training.state import copy_sums, n_summed
+from fastspml.training.state import copy_sums, make_sums, n_summed
+from tests.conftest import make_network
 from tests.fit_cases import bits, small_networks, weighted_tasks
 
 HERE, OTHER = "tcp://127.0.0.1:1", "tcp://192.0.2.1:1"  # addresses of this machine and of another one
@@ -1006,3 +1008,19 @@ def test_addresses_of_this_machine_are_known(address, expected):
 def test_without_room_in_memory_nothing_is_shared(tasks, monkeypatch):
     monkeypatch.setattr(shared_memory, "available_memory", lambda: 1000.0)
     assert driver.shared_or_none(fs.MTSPML.paper().prepare(tasks)) is None
+
+
+def test_a_worker_sends_counts_of_violations_of_any_batch():
+    actor = object.__new__(worker.WorkerActor)
+    actor.problem = SimpleNamespace(settings=SimpleNamespace(batch_size=np.uint64(300)))
+    sums = make_sums(1, np.zeros((2, 1)), np.zeros((0, 1)), 1.0)
+    got = actor._result(SimpleNamespace(base=sums), SimpleNamespace(counts=np.array([[300]]), sums=sums))
+    assert got.counts.tolist() == [[300]]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory without a name is of Linux")
+def test_a_file_that_replaced_the_shared_memory_before_it_was_opened_is_not_read(monkeypatch):
+    shared = shared_memory.SharedStack(stack([make_network()], has_tasks=False))
+    identities = iter([shared.handle.identity, (0, 0, 0)])
+    monkeypatch.setattr(shared_memory, "_identity", lambda file: next(identities))
+    assert shared_memory.shared_stack(shared.handle) is None

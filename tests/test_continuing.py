@@ -564,3 +564,13 @@ def test_tasks_that_cannot_be_added(tasks, params, call, sentence):
 def test_a_model_must_be_fitted_before_tasks_are_added(small):
     with pytest.raises(ValueError, match="has not been fitted"):
         fs.MTSPML.paper().add_task(small)
+
+
+def test_networks_of_other_tasks_are_refused_without_a_change():
+    words = [f"w{f}" for f in range(9)]
+    model = fs.MTSPML(metric="diagonal", n_iters=20, weighting="l2")
+    model.fit([make_network(q, vocabulary=words, name=f"t{q}") for q in range(2)])
+    others = [make_network(q, vocabulary=[*words[:-1], "new"], name=f"u{q}") for q in range(2)]
+    with pytest.raises(ValueError, match="use add_task"):
+        model.partial_fit(others, 5)
+    assert model.weighting_.n_features_ == 9

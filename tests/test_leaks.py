@@ -77,3 +77,10 @@ def test_more_than_three_twins_end_in_an_ellipsis():
     train = fs.Network(np.eye(4), nodes=["a", "b", "c", "d"])
     (got,) = fs.check_leaks(train, fs.Network(np.eye(4), nodes=["w", "x", "y", "z"]))
     assert got.endswith("(w and a, x and b, y and c, ...).")
+
+
+def test_a_node_in_both_parts_is_reported_once():
+    """It is not its own twin."""
+    network = make_network(nodes=[f"n{i}" for i in range(14)], name="t")
+    (found,) = fs.check_leaks(network.subset([0, 1, 6]), network.subset([0, 8]))
+    assert "trains on" in found

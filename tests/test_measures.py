@@ -456,3 +456,12 @@ def test_the_metrics_of_a_model_have_the_names_of_their_tasks(networks):
     assert learned_metrics(single) == [("task 0", single.metric_)]
     assert learned_metrics(pooled) == [("all tasks", pooled.metric_)]
     assert learned_metrics(pooled.metric_) == [("all tasks", pooled.metric_)]
+
+
+def test_unseen_candidates_are_candidates():
+    network, metric = make_network(), fs.Metric.identity(9)
+    candidates, seen = [0, 1, 4, 6, 9, 10, 11, 12], [0, 4, 6, 9, 13]
+    got = fs.link_quality(metric, network, [7, 8], candidates=candidates, seen=seen).to_unseen
+    expected = fs.link_quality(metric, network, [7, 8], candidates=[1, 10, 11, 12])
+    np.testing.assert_array_equal(got.auc, expected.auc)
+    np.testing.assert_array_equal(got.ndcg, expected.ndcg)

@@ -755,3 +755,16 @@ def test_new_nodes_of_a_later_task_make_its_folds_even():
     first = fs.Network(np.eye(6), nodes=[f"n{i}" for i in range(6)])
     second = fs.Network(np.eye(12), nodes=[f"n{i}" for i in range(12)])
     assert [len(later.test_nodes) for _, later in fold_networks([first, second], n_folds=3)] == [4, 4, 4]
+
+
+def test_folds_of_a_task_that_shares_nodes_with_an_earlier_one_are_equal_in_size():
+    first = fs.Network(np.ones((20, 1)), nodes=[f"a{i}" for i in range(20)])
+    shared = first.nodes[fold_networks([first], 5)[0][0].test_nodes]
+    second = fs.Network(np.ones((20, 1)), nodes=[*shared, *(f"b{i}" for i in range(16))])
+    assert [len(splits[1].test_nodes) for splits in fold_networks([first, second], 5)] == [4] * 5
+
+
+def test_names_are_found_in_a_subset_of_a_network_whose_names_were_looked_up():
+    network = fs.Network(np.eye(3), nodes=["a", "b", "c"])
+    assert network.positions(["c"]).tolist() == [2]
+    assert network.subset(["c", "a"]).positions(["a", "c"]).tolist() == [1, 0]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fastspml.report import plots
-from fastspml.report.page import render
+from fastspml.report.page import _probabilities_section, render
 from tests.test_report import check_page, curves_of
 
 NAN = float("nan")
@@ -238,3 +238,9 @@ def test_the_axis_of_shares_ends_above_the_largest_but_not_above_1(share, top, n
     assert numbers_of_rules(chart) == numbers
     expected = [[(0.5, share[0] / top), (1.0, share[1] / top)]]  # the axis of iterations begins at 0
     np.testing.assert_allclose(curves_of(chart, "line"), expected, atol=0.003)
+
+
+def test_the_name_of_a_task_is_escaped_beside_its_probabilities():
+    errors = dict.fromkeys(("ece", "link_ece", "hidden_ece", "hidden_link_ece", "n_links_error"), 0.1)
+    task = {"name": "<b>x", "kind": "isotonic", "curve": [[0.1, 0.1, 5]], "deciles": [], **errors}
+    assert "<b>" not in "".join(_probabilities_section({"probabilities": [task]}))

@@ -14,7 +14,7 @@ import fastspml as fs
 from fastspml.runs import evaluations, lock
 from fastspml.runs import run as run_training
 from fastspml.runs.checkpoints import Cadence, Checkpoints
-from fastspml.runs.config import differing_keys, example, read_config, resolve
+from fastspml.runs.config import differing_keys, example, read_config, read_run_config, resolve
 from fastspml.runs.evaluations import Evaluations, is_quick
 from fastspml.runs.folder import Lines, locked_run, versions, write_whole
 from fastspml.runs.history import read_history
@@ -26,6 +26,7 @@ from fastspml.runs.run import Stopped, train
 from fastspml.runs.selecting import select_and_train
 from fastspml.runs.signals import noted_signals
 from fastspml.training import chunks
+from fastspml.training.objective import mean_hinge
 from fastspml.training.state import Progress
 from tests.conftest import make_network
 from tests.test_runs import line, write_run
@@ -623,3 +624,17 @@ def test_signals_mean_what_they_did_before():
     with noted_signals():
         assert signal.getsignal(signal.SIGUSR1) is not before
     assert signal.getsignal(signal.SIGUSR1) is before
+
+
+def test_a_run_that_names_no_recipe_has_that_of_the_paper(tmp_path):
+    (tmp_path / "config.toml").write_text("n_iters = 5\n")
+    assert read_run_config(tmp_path) == {"recipe": "paper", "n_iters": 5}
+
+
+def test_the_objective_of_pooled_tasks_of_unequal_size_is_their_mean_over_all_triplets():
+    networks = [make_network(0), make_network(1, n_nodes=40)]
+    model = fs.SPML(metric="diagonal", weighting=None, n_iters=50).fit(networks)
+    got = Evaluations(networks, networks, None, 0, seed=3).evaluate(model)["objective"]
+    hinges = [mean_hinge(model.metric_, [network], model.margin, 3, evaluations.N_TRIPLETS) for network in networks]
+    expected = model.regulariser() + np.average(hinges, weights=[network.n_triplets for network in networks])
+    assert got == pytest.approx(expected, rel=1e-9)

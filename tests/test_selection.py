@@ -1013,3 +1013,21 @@ def test_a_row_of_the_table_has_the_parameter_score_and_the_score_of_the_trial(t
 def test_threads_of_a_search_are_a_positive_number(tasks, n_threads):
     with pytest.raises(ValueError, match="n_threads must be a positive integer or None"):
         fs.select(fs.SPML.paper(weighting="tfidf"), tasks, {"n_iters": [5]}, n_folds=2, n_threads=n_threads)
+
+
+def test_random_settings_depend_on_the_seed():
+    grid = {"margin": np.linspace(0.1, 1.0, 50)}
+    one, again, other = (all_settings(fs.SPML(), grid, 5, seed) for seed in (0, 0, 1))
+    assert one == again != other
+
+
+@pytest.mark.filterwarnings("ignore::fastspml.selection.trials.SelectionWarning")
+def test_full_and_diagonal_metrics_can_be_in_one_grid():
+    """Their fits need networks laid out in different ways."""
+    estimator = fs.SPML(n_iters=100, weighting=None, score="distance")
+
+    def scores(forms):
+        found = fs.select(estimator, make_network(), {"metric": forms, "n_iters": [100]}, n_folds=2, scoring="auc")
+        return {trial.params["metric"]: trial.fold_scores for trial in found.trials_}
+
+    assert scores(["full", "diagonal"]) == scores(["full"]) | scores(["diagonal"])

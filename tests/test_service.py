@@ -946,7 +946,8 @@ def test_the_command_shows_a_request_by_node_where_texts_cannot_be_read(monkeypa
     assert answers[0](json.loads(request[3]))["links"][0]["candidate"] == "b"
 
 
-def test_the_command_refuses_what_it_cannot_serve(capsys, tmp_path):
+def test_the_command_refuses_what_it_cannot_serve(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(http_server, "serve_until_signal", lambda *_: pytest.fail("it serves"))
     nets = [make_network(), make_network(name="other")]
     fs.write_networks(tmp_path / "nets.h5", nets)
     fs.save_model(tmp_path / "metric.h5", fs.Metric.identity(5, vocabulary=WORDS))
@@ -980,3 +981,14 @@ def test_a_service_on_another_address_answers_for_any_host():
     assert local.url.startswith("http://[::1]:")
     with pytest.raises(RequestError):
         local.check_host(["example.org"], "HTTP/1.1")
+
+
+def test_an_idle_connection_may_wait_longer_than_a_request():
+    with Running(make_service(Limits(idle_s=10.0, request_s=0.3))) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port)
+        for _ in range(2):
+            connection.request("GET", "/openapi.json")
+            assert connection.getresponse().read()
+            time.sleep(0.8)
+            connection.auto_open = False  # the second request needs the same connection
+        connection.close()

@@ -165,3 +165,8 @@ def test_a_frame_of_texts_is_refused_not_counted_by_its_column_names():
 def test_a_vocabulary_to_count_over_is_a_list():
     with pytest.raises(ValueError, match="vocabulary must be a list of words, got"):
         tokens.Tokenizer().count(["chess"], sparse.bsr_array(np.eye(2)))
+
+
+def test_a_word_in_exactly_the_largest_share_of_texts_is_kept():
+    """0.29 * 100 is less than 29."""
+    assert count_words(["alpha beta"] * 29 + ["gamma"] * 71, max_df=0.29)[1].tolist() == ["alpha", "beta"]
