@@ -552,3 +552,8 @@ def test_other_types_cost_a_sentence(network, act, sentence):
 def test_objects_of_other_types_cost_a_sentence(named, arguments, sentence):
     with pytest.raises(TypeError, match=sentence):
         fs.predict_links(fs.Metric.identity(named.n_features), named, named, **arguments)
+
+
+def test_an_empty_column_names_no_nodes(named):
+    with pytest.raises(TypeError, match="new must hold numbers, got object"):
+        fs.predict_links(metrics(9)[0], named, pandas.Series([], dtype=object))

@@ -484,6 +484,18 @@ def test_rows_with_other_names_or_in_another_order_are_refused():
             given.rows(other)
 
 
+def test_the_first_feature_with_another_name_is_shown():
+    metric = fs.Metric.identity(3, vocabulary=["cat", "dog", "emu"])
+    with pytest.raises(ValueError, match="feature 1 is fox, in the metric dog; give columns in the order of"):
+        metric.rows(pd.DataFrame([[1, 5, 2]], columns=["cat", "fox", "emu"]))
+    assert fs.Metric.identity(2).rows(pd.DataFrame([[1, 5]], columns=["a", "b"])).toarray().tolist() == [[1, 5]]
+
+
+def test_a_metric_is_the_same_as_itself():
+    metric = fs.Metric.identity(2)
+    assert metric.is_same_as(metric) is True
+
+
 @pytest.mark.filterwarnings("error")
 def test_features_of_a_network_are_matched_by_name():
     metric = fs.Metric.diagonal([1.0, 2.0], vocabulary=["cat", "dog"])

@@ -345,7 +345,11 @@ def test_an_index_fits_metrics_over_the_same_rows_only():
     assert plain.fits(fs.Metric.factored([1.0, 0.0], np.ones((2, 1))))
     assert not plain.fits(fs.Metric.full(np.eye(2)))
     assert not plain.fits(fs.Metric.identity(3))
-    assert not plain.fits(fs.Metric.identity(2, vocabulary=["a", "b"]))
+    assert plain.fits(fs.Metric.identity(2, vocabulary=["a", "b"])) is False
+    named = NodeScores.of(fs.Metric.identity(2, vocabulary=["a", "b"]), fs.Network(np.eye(2)))
+    assert named.fits(fs.Metric.identity(2, vocabulary=["a", "b"]))
+    assert not named.fits(fs.Metric.identity(2, vocabulary=["b", "a"]))
+    assert not named.fits(fs.Metric.identity(2))
     assert not plain.fits(fs.Metric.identity(2, weighting=weighting))
     assert not counts.fits(fs.Metric.identity(2, weighting=weighting))
     assert not counts.fits(fs.Metric.identity(2, weighting=other, takes_counts=True))
