@@ -112,10 +112,10 @@ def read_networks(
         memory for a few numbers per node and feature only, and disk space in the folder of the file for their results;
         so does `objective` with n_triplets.
 
-        A mapped file must not be changed in place. Replacing it by renaming another file is safe. Computations refuse
-        to start if its size or time of modification has changed. A change during a computation cannot be detected: if
-        the file is truncated, the system kills the process (SIGBUS); if it is overwritten, results are wrong or the
-        process crashes.
+        A mapped file must not be changed in place. Replacing it by renaming another file is safe. If its size or time
+        of modification has changed, whatever reads features or links refuses to. A change during a computation cannot
+        be detected: if the file is truncated, the system kills the process (SIGBUS); if it is overwritten, results are
+        wrong or the process crashes.
     verify : bool, optional
         Whether to compare checksums. By default they are compared if the file has any and is not mapped, because
         comparing reads the whole file. Use False for a file that another program has changed on purpose. Indices are
