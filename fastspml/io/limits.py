@@ -38,6 +38,11 @@ TEXT_BYTES = 128
 # Texts of variable length that are read together, at most.
 TEXTS_AT_ONCE = 2**16
 
+# HDF5 reads the heap of a text as a whole, and again for each text if its cache is too small: 20 MB took 40 ms. It
+# writes heaps larger than 64 kB for single long texts only. The cache, which HDF5 limits to 128 MB, holds all of them
+# and as much for other things.
+LARGE_HEAP_BYTES, CACHE_BYTES = 2**17, 2**27
+
 
 def check_n_features(what: str, n_features: int, n_bytes: int) -> None:
     """Refuse more features than a file of this size may declare."""

@@ -19,7 +19,7 @@ import numpy as np
 from fastspml.checks import check_path, printable
 from fastspml.io.checksums import address, attribute, checksum_of_array, checksum_of_texts, hdf5_reason, seal
 from fastspml.io.filters import check_filters, check_inflation
-from fastspml.io.heaps import longest_in_heaps
+from fastspml.io.heaps import check_lengths, keep_heaps, longest_in_heaps
 from fastspml.io.limits import (
     MAX_INFLATION,
     MAX_TEXT_BYTES,
@@ -52,6 +52,7 @@ def reading(path: str | os.PathLike[str], mapped: bool = False) -> Iterator[Read
     name = printable(path.name)
     try:
         with h5py.File(path, "r") as file:
+            keep_heaps(file)
             reader = Reader(file, path, mapped)
             yield reader
             reader.check_unchanged()
@@ -304,6 +305,7 @@ class Reader:
         """Return the size of the longest text of variable length; refuse a file on which HDF5 would hang."""
         if self._longest_text is None:
             with self.checking("a heap of texts"):
+                check_lengths(self.root.file)
                 self._longest_text = longest_in_heaps(self._path)
         return self._longest_text
 
