@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import h5py
 import numpy as np
 from scipy import sparse
 
 from fastspml.checks import printable
-from fastspml.io.limits import conversion_bytes, csr_bytes
+from fastspml.io.checksums import address
+from fastspml.io.limits import CANONICAL_VALUE_BYTES, NONZERO_VALUE_BYTES, ROW_BYTES, conversion_bytes, csr_bytes
 from fastspml.io.reading import Reader
 from fastspml.io.writing import Writer
 from fastspml.network import Network
-from fastspml.sparse.csr import check_csr, csr_from_parts, freeze_csr
+from fastspml.sparse.csr import canonical_values, check_csr, csr_from_parts, freeze_csr, index_dtype
 
 # Entries of a matrix that are checked together, so that checking a mapped one takes little memory.
 PIECE = 2**20
@@ -34,7 +36,8 @@ def _read_matrix(file: Reader, parent: Any, name: str) -> Any:
     """Read a matrix in one of AnnData's encodings (CSR, CSC or dense); indices are checked."""
     encoding = "csr_matrix" if file.is_ours else file.attribute(file.get(parent, name), "encoding-type")
     if encoding == "array":
-        return file.array(parent, name, ndim=2)
+        _refuse_if_mapped(file, name)
+        return _read_dense(file, parent, name)
     if encoding not in ("csr_matrix", "csc_matrix"):
         file.refuse(
             f"{name} of {file.name} is encoded as {printable(encoding)!r}; expected csr_matrix, csc_matrix or array."
@@ -54,6 +57,33 @@ def _read_matrix(file: Reader, parent: Any, name: str) -> Any:
         return sparse.csc_array((data, indices, indptr), shape)
 
 
+def _read_dense(file: Reader, parent: Any, name: str) -> sparse.csr_array:
+    """Return the values of a dense matrix that are not 0 as canonical CSR, without ever holding the others together."""
+    n_rows, n_columns = file.shape(parent, name, ndim=2)
+    file.claim(ROW_BYTES * n_rows, name)
+    step, n_bytes = max(1, PIECE // max(1, n_columns)), 0
+    lengths, indices, data = [], [], []
+    for block in file.row_blocks(parent, name):
+        for first in range(0, max(1, len(block)), step):
+            piece = block[first : first + step]
+            with file.working(NONZERO_VALUE_BYTES * piece.size, name):
+                rows, columns = np.nonzero(piece)
+                lengths.append(np.bincount(rows, minlength=len(piece)))
+                indices.append(columns.astype(index_dtype(n_columns)))
+                data.append(_summable(piece[rows, columns]))
+            file.claim(indices[-1].nbytes + data[-1].nbytes, name)
+            n_bytes += indices[-1].nbytes + data[-1].nbytes
+    with file.working(n_bytes, name):
+        indptr = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+        parts = np.concatenate(data), np.concatenate(indices), indptr
+        return csr_from_parts(*parts, (n_rows, n_columns), is_canonical=True)
+
+
+def _summable(values: np.ndarray) -> np.ndarray:
+    """Return values in a type of which SciPy has matrices, which half floats are not."""
+    return values.astype(np.float32) if values.dtype == np.float16 else values
+
+
 def _signed(file: Reader, indices: np.ndarray, name: str) -> np.ndarray:
     """Return indices as int32 or int64; other programs write other types, too."""
     if indices.dtype in (np.int32, np.int64):
@@ -63,14 +93,22 @@ def _signed(file: Reader, indices: np.ndarray, name: str) -> np.ndarray:
 
 
 def read_features(file: Reader, parent: Any, name: str) -> sparse.csr_array:
-    """Read features; those that are not canonical CSR are converted by `Network`."""
+    """Read features; those that are not canonical CSR are converted."""
+    return file.shared((read_features, _identity(file, parent, name)), lambda: _features(file, parent, name))
+
+
+def _features(file: Reader, parent: Any, name: str) -> sparse.csr_array:
     matrix = _read_matrix(file, parent, name)
     file.check_n_features(matrix.shape[1])
     if matrix.dtype in (np.float32, np.float64) and _is_canonical(matrix):
         return _frozen(matrix)
     _refuse_if_mapped(file, name)
-    with file.checking(name), file.working(conversion_bytes(matrix), name):
-        features = Network(matrix).features
+    if matrix.dtype.kind in "biu" and _is_canonical(matrix):
+        with file.working(CANONICAL_VALUE_BYTES * len(matrix.data), name):
+            features = canonical_values(_frozen(matrix), name)
+    else:
+        with file.checking(name), file.working(conversion_bytes(matrix), name):
+            features = Network(matrix).features
     file.claim(csr_bytes(features), name)
     return features
 
@@ -82,6 +120,11 @@ def read_links_without_weights(file: Reader, parent: Any, name: str) -> sparse.c
 
 def read_links(file: Reader, parent: Any, name: str, ignore_weights: bool = False) -> sparse.csr_array:
     """Read links; those that are not canonical CSR are converted by `Network`."""
+    key = read_links, ignore_weights, _identity(file, parent, name)
+    return file.shared(key, lambda: _links(file, parent, name, ignore_weights))
+
+
+def _links(file: Reader, parent: Any, name: str, ignore_weights: bool) -> sparse.csr_array:
     matrix = _read_matrix(file, parent, name)
     n_nodes = matrix.shape[0]
     if matrix.shape == (n_nodes, n_nodes) and matrix.dtype == bool and _is_canonical(matrix) and _is_links(matrix):
@@ -91,6 +134,19 @@ def read_links(file: Reader, parent: Any, name: str, ignore_weights: bool = Fals
         links = Network(sparse.csr_array((n_nodes, 0)), matrix, name, ignore_weights=ignore_weights).adjacency
     file.claim(csr_bytes(links), name)
     return links
+
+
+def _identity(file: Reader, parent: Any, name: str) -> tuple[Any, ...]:
+    """Return what decides the contents of a matrix: where its arrays are stored, and how they are read.
+
+    Groups of their own may have hard links to the same arrays.
+    """
+    node = file.get(parent, name)
+    parts = (
+        [file.find(node, part) for part in ("data", "indices", "indptr")] if isinstance(node, h5py.Group) else [node]
+    )
+    addresses = tuple(None if part is None else address(part) for part in parts)
+    return file.attribute(node, "encoding-type"), file.attribute(node, "shape"), addresses
 
 
 def _frozen(matrix: sparse.csr_array) -> sparse.csr_array:

@@ -17,16 +17,27 @@ import h5py
 import numpy as np
 
 from fastspml.checks import check_path, printable
-from fastspml.io.checksums import address, attribute, checksum_of_array, checksum_of_texts, hdf5_reason, seal
+from fastspml.io.checksums import (
+    address,
+    attribute,
+    checksum_of_array,
+    checksum_of_texts,
+    extended_checksum,
+    hdf5_reason,
+    seal,
+    shown_checksum,
+)
 from fastspml.io.filters import check_filters, check_inflation
 from fastspml.io.heaps import check_lengths, keep_heaps, longest_in_heaps
 from fastspml.io.limits import (
+    DENSE_VALUES_AT_ONCE,
     MAX_INFLATION,
     MAX_TEXT_BYTES,
     MAX_UNCHECKED_CHUNK_BYTES,
     MIN_DECLARED_BYTES,
     TEXTS_AT_ONCE,
     check_n_features,
+    memory_limit,
     text_array_bytes,
     text_object_bytes,
 )
@@ -97,7 +108,7 @@ class Reader:
         self._status = os.fstat(self._descriptor)
         self._verifies = False
         self._longest_text: int | None = None
-        self._free_bytes = available_memory()
+        self._free_bytes, self._allowed_bytes = available_memory(), memory_limit(self._status.st_size)
         self._claimed_bytes = 0
         self._built: dict[Any, Any] = {}
 
@@ -178,9 +189,12 @@ class Reader:
 
     def once(self, parent: h5py.Group, path: str, read: Callable[[Reader, h5py.Group, str], T]) -> T:
         """Return ``read(self, parent, path)``; an object with several paths is read once, and the result is shared."""
-        key = (read, address(self.get(parent, path)))
+        return self.shared((read, address(self.get(parent, path))), lambda: read(self, parent, path))
+
+    def shared(self, key: Any, build: Callable[[], T]) -> T:
+        """Return ``build()``, or what it returned for the same key before."""
         if key not in self._built:
-            self._built[key] = read(self, parent, path)
+            self._built[key] = build()
         return self._built[key]
 
     def _child(self, group: h5py.Group, name: str) -> Any:
@@ -221,11 +235,8 @@ class Reader:
 
         With ``may_map``, numbers of a mapped file are not read.
         """
-        dataset = self._dataset(parent, path, ndim)
+        dataset = self._numbers(parent, path, ndim, kinds)
         stored = dataset.dtype
-        if stored.kind not in kinds or h5py.check_enum_dtype(stored) is not None:
-            place = _place(parent, path)
-            self.refuse(f"{place} of {self.name} holds {_shown(stored)}, not the numbers expected there.")
         if self.mapped and may_map:
             values = self._map(dataset)
         else:
@@ -235,6 +246,38 @@ class Reader:
                 dataset.read_direct(values)
         self._compare(dataset, checksum_of_array, values)
         return values if dtype is None else self._converted(values, dtype, _place(dataset))
+
+    def shape(self, parent: h5py.Group, path: str, ndim: int) -> tuple[int, ...]:
+        """Return the shape of an array."""
+        return self._dataset(parent, path, ndim).shape
+
+    def row_blocks(self, parent: h5py.Group, path: str, kinds: str = "biuf") -> Iterator[np.ndarray]:
+        """Yield a matrix in blocks of rows, at least one; each is valid until the next one is read.
+
+        A compressed chunk is part of one block only, and so decoded once.
+        """
+        dataset = self._numbers(parent, path, 2, kinds)
+        n_rows, n_columns = dataset.shape
+        rows_per_chunk = dataset.chunks[0] if dataset.chunks else 1
+        step = max(1, DENSE_VALUES_AT_ONCE // max(1, n_columns) // rows_per_chunk) * rows_per_chunk
+        checksum, dtype = 0, dataset.dtype.newbyteorder("=")
+        with self.working(min(step, n_rows) * n_columns * dtype.itemsize + _chunk_bytes(dataset), _place(dataset)):
+            buffer = np.empty((min(step, n_rows), n_columns), dtype)
+            for first in range(0, max(1, n_rows), step):
+                block = buffer[: n_rows - first]
+                if block.size:
+                    dataset.read_direct(block, np.s_[first : first + len(block)])
+                checksum = extended_checksum(checksum, block) if self._verifies else 0
+                yield block
+        self._compare(dataset, shown_checksum, checksum)
+
+    def _numbers(self, parent: h5py.Group, path: str, ndim: int, kinds: str) -> h5py.Dataset:
+        """Return a dataset of numbers of these NumPy kinds."""
+        dataset = self._dataset(parent, path, ndim)
+        if dataset.dtype.kind not in kinds or h5py.check_enum_dtype(dataset.dtype) is not None:
+            place = _place(parent, path)
+            self.refuse(f"{place} of {self.name} holds {_shown(dataset.dtype)}, not the numbers expected there.")
+        return dataset
 
     def _converted(self, values: np.ndarray, dtype: type, place: str) -> np.ndarray:
         if values.dtype == dtype:
@@ -294,7 +337,7 @@ class Reader:
         if dataset.shape == ():
             return [dataset[()]]
         raw: list[bytes] = []
-        step = int(max(1, min(TEXTS_AT_ONCE, self._free_bytes // (4 * longest))))
+        step = int(max(1, min(TEXTS_AT_ONCE, min(self._free_bytes, self._allowed_bytes) // (4 * longest))))
         for start in range(0, dataset.shape[0], step):
             part = dataset[start : start + step].tolist()
             self.claim(text_object_bytes(len(part), sum(map(len, part))), _place(dataset))
@@ -335,12 +378,20 @@ class Reader:
     # ---- memory ----
 
     def claim(self, n_bytes: int, place: str) -> None:
-        """Count memory for something that is kept; refuse a file that needs more than was free when it was opened."""
+        """Count memory for something that is kept.
+
+        A file that needs more than was free when it was opened, or than its size allows, is refused.
+        """
         self._claimed_bytes += n_bytes
         if self._claimed_bytes > self._free_bytes:
             self.refuse(
                 f"{self.name} takes more than {self._claimed_bytes / 1e9:.1f} GB up to {place}, but "
                 f"{self._free_bytes / 1e9:.1f} GB are free; networks can be read with mapped=True."
+            )
+        if self._claimed_bytes > self._allowed_bytes:
+            self.refuse(
+                f"{self.name} takes more than {self._allowed_bytes / 1e6:.0f} MB up to {place}, the limit for a file "
+                "of its size; if you trust it, write it again without compression."
             )
 
     @contextmanager
