@@ -20,6 +20,7 @@ from fastspml.io.readers.edges import read_edges
 from fastspml.io.readers.linqs import read_linqs
 from fastspml.io.readers.matlab import read_matlab
 from fastspml.io.readers.npz import read_npz
+from fastspml.io.readers.snap_ego import read_snap_ego
 from fastspml.io.readers.text import read_text
 from fastspml.tokens import words_of
 
@@ -314,6 +315,24 @@ def test_papers_and_citations_with_too_many_fields_are_bad_lines(tmp_path, few_f
     write(tmp_path, a__content=good + bad, a__cites=separator.join(["p1", "p1", "3", "4", "5", "6"]) + "\n")
     with pytest.raises(ValueError, match=r"2 bad lines: a\.content, line 2: has .*; a\.cites, line 1: has more than 5"):
         read_linqs(tmp_path / "a.content", tmp_path / "a.cites")
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("feat", "1 1 0\n2 0 1\n3 1 1 1 1 1 1\n"), ("circles", "c\t1 2 1 2 1 2\n"), ("edges", "1 2 1 2 1 2\n")],
+)
+def test_ego_networks_with_too_many_fields_have_bad_lines(tmp_path, few_fields, file, text):
+    files = {
+        "feat": "1 1 0\n2 0 1\n",
+        "egofeat": "1 1\n",
+        "featnames": "0 p\n1 q\n",
+        "circles": "c\t1 2\n",
+        "edges": "1 2\n",
+    }
+    for ending, content in (files | {file: text}).items():
+        (tmp_path / f"0.{ending}").write_text(content)
+    with pytest.raises(ValueError, match=rf"1 bad line: 0\.{file}, line \d: has more than 5 fields"):
+        read_snap_ego(tmp_path, 0, links="friends")
 
 
 @pytest.mark.parametrize("length", [100, 101])

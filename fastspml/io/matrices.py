@@ -62,7 +62,9 @@ def _read_dense(file: Reader, parent: Any, name: str) -> sparse.csr_array:
     n_rows, n_columns = file.shape(parent, name, ndim=2)
     file.claim(ROW_BYTES * n_rows, name)
     step, n_bytes = max(1, PIECE // max(1, n_columns)), 0
-    lengths, indices, data = [], [], []
+    lengths: list[np.ndarray] = []
+    indices: list[np.ndarray] = []
+    data: list[np.ndarray] = []
     for block in file.row_blocks(parent, name):
         for first in range(0, max(1, len(block)), step):
             piece = block[first : first + step]
