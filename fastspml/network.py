@@ -15,7 +15,7 @@ from fastspml.interop import Conversions
 from fastspml.labels import are_strings, check_labels, find_labels, frame_labels, frame_values, is_frame
 from fastspml.links import canonical_links, check_node_order, check_same_index, edge_positions, nodes_of_links
 from fastspml.sparse.csr import canonical_blocks, freeze, freeze_csr
-from fastspml.sparse.mapped import both_ways, is_mapped, subset_links, subset_rows
+from fastspml.sparse.mapped import both_ways, is_mapped, subset_links, subset_rows, unchanged
 
 if TYPE_CHECKING:
     from fastspml.splits import Split
@@ -139,8 +139,7 @@ class Network(Conversions):
         """Set all parts, as `replace` names them, and freeze the network."""
         if not isinstance(name, str):
             raise TypeError(f"name must be a string, got {quoted(name)}.")
-        self.features: sparse.csr_array = features
-        self.adjacency: sparse.csr_array = adjacency
+        self.__dict__.update(features=features, adjacency=adjacency)
         self.name = name
         self.nodes: np.ndarray = freeze(nodes)
         self.vocabulary: np.ndarray | None = None if vocabulary is None else freeze(vocabulary)
@@ -156,6 +155,7 @@ class Network(Conversions):
         super().__setattr__(attribute, value)
 
     def __getstate__(self) -> dict[str, Any]:
+        _ = self.features, self.adjacency  # refuses to copy from a mapped file that has been changed
         return {key: value for key, value in self.__dict__.items() if key != "_position_of_name"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -279,15 +279,28 @@ class Network(Conversions):
         )  # fmt: skip
         return networks if task is not None else networks[0]
 
+    # Whatever reads features or links of a network gets them from these two properties. So a mapped file that was
+    # truncated costs a sentence everywhere, and not the process (SIGBUS).
+
+    @property
+    def features(self) -> sparse.csr_array:
+        """Features of the nodes, shape (n_nodes, n_features); refused if their mapped file has been changed."""
+        return unchanged(self.__dict__["features"])
+
+    @property
+    def adjacency(self) -> sparse.csr_array:
+        """Links, bool, shape (n_nodes, n_nodes); refused if their mapped file has been changed."""
+        return unchanged(self.__dict__["adjacency"])
+
     @property
     def n_nodes(self) -> int:
         """Number of nodes, the rows of `features`."""
-        return self.features.shape[0]
+        return self.__dict__["features"].shape[0]
 
     @property
     def n_features(self) -> int:
         """Number of features, the columns of `features`."""
-        return self.features.shape[1]
+        return self.__dict__["features"].shape[1]
 
     @property
     def n_sparse_features(self) -> int:
@@ -306,7 +319,7 @@ class Network(Conversions):
         Networks derived from a mapped one are stored in temporary files beside it, so that memory grows only with the
         number of nodes and of features.
         """
-        return is_mapped(self.features) or is_mapped(self.adjacency)
+        return is_mapped(self.__dict__["features"]) or is_mapped(self.__dict__["adjacency"])
 
     @property
     def degrees(self) -> np.ndarray:

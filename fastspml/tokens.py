@@ -6,8 +6,9 @@ import re
 import unicodedata
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import filterfalse
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,9 @@ STOP_WORDS = frozenset(
 
 # Longer ones are keys or hashes, not words; one of them would make the whole vocabulary array wide.
 LONGEST_WORD = 64
+
+# The words of longer texts are found one at a time, which is slower, so that they are never held together.
+LONG_TEXT = 2**20
 
 # Words gathered before equal ones of a document are added up; bounds the memory that long documents need.
 WORDS_PER_BLOCK = 2**22
@@ -111,9 +115,9 @@ class Tokenizer:
         position = {word: f for f, word in enumerate(known.tolist())}
         words, lengths = array("i"), array("q")
         for text in texts:
-            found = [position[word] for word in words_of(text) if word in position]
-            words.extend(found)
-            lengths.append(len(found))
+            n_before = len(words)
+            words.extend(position[word] for word in each_word(text) if word in position)
+            lengths.append(len(words) - n_before)
         return _add_up(words, lengths, len(position))
 
     def settings(self) -> dict[str, Any]:
@@ -147,16 +151,27 @@ def check_texts(texts: Any) -> None:
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text: two or more letters and digits, in lower case."""
+    return WORD.findall(_normalized(text))
+
+
+def each_word(text: str) -> Iterable[str]:
+    """Return what `words_of` returns, but the words of a long text one at a time."""
+    if isinstance(text, str) and len(text) > LONG_TEXT:
+        return (match[0] for match in WORD.finditer(_normalized(text)))
+    return words_of(text)
+
+
+def _normalized(text: str) -> str:
     if not isinstance(text, str):
         raise TypeError(f"a text must be a string, got {type(text).__name__}.")
     if not text.isascii():
         text = unicodedata.normalize("NFC", LONG_RUN.sub(r"\1", text))  # an accent is part of its letter
-    return WORD.findall(text.lower())
+    return text.lower()
 
 
 def count_words(
     documents: Iterable[str],
-    leave_out: Iterable[Iterable[str]] | None = None,
+    leave_out: Iterable[Container[str]] | None = None,
     stop_words: bool = True,
     min_df: int = 2,
     max_df: float = 0.5,
@@ -196,12 +211,11 @@ def count_words(
     words = array("i")
     banned = iter(leave_out) if leave_out is not None else None
     for n_done, document in enumerate(documents, start=1):
-        found = words_of(document)
+        found, n_before = each_word(document), len(words)
         if banned is not None:
-            own = next(banned)
-            found = [word for word in found if word not in own]
+            found = filterfalse(next(banned).__contains__, found)
         words.extend(map(column.__getitem__, found))
-        lengths.append(len(found))
+        lengths.append(len(words) - n_before)
         if len(words) >= WORDS_PER_BLOCK:
             blocks.append(_add_up(words, lengths, len(column)))
             words, lengths = array("i"), array("q")

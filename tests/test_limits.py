@@ -20,6 +20,7 @@ from fastspml.io.limits import (
     check_n_features,
     conversion_bytes,
     csr_bytes,
+    memory_limit,
     text_array_bytes,
     text_object_bytes,
 )
@@ -59,10 +60,10 @@ def write_h5ad_csr(path, place, data, indices, indptr, shape):
 def test_memory_for_the_conversion_of_dense_features_is_counted(tmp_path, monkeypatch):
     path = tmp_path / "dense.h5ad"
     write_h5ad_of(path, np.ones((1000, 1000), np.int8), compression="gzip")
-    monkeypatch.setattr(reading, "available_memory", lambda: 30e6)  # stored 1 MB at most, decoded 1 MB, converted 40 MB
+    monkeypatch.setattr(reading, "available_memory", lambda: 25e6)  # 5 MB as CSR of int8, while 24 MB find the values
     with pytest.raises(ValueError, match="dense.h5ad takes more than 0.0 GB up to X, but 0.0 GB are free"):
         fs.read_networks(path)
-    monkeypatch.setattr(reading, "available_memory", lambda: 80e6)
+    monkeypatch.setattr(reading, "available_memory", lambda: 35e6)
     assert fs.read_networks(path)[0].n_nodes == 1000
 
 
@@ -92,25 +93,61 @@ def test_memory_for_wider_indices_is_counted(tmp_path, monkeypatch):
     assert fs.read_networks(path)[0].n_nodes == 1_000_000
 
 
-def test_memory_of_networks_that_share_arrays_is_counted_for_each(path, monkeypatch):
-    """Groups of their own with hard links to the same arrays: stored once, decoded for each network."""
+def share_arrays(path, n_networks, shapes=((100, 100),)):
+    """Write groups of their own with hard links to the same arrays."""
     counts = np.ones((100, 100), np.float32)
-    fs.write_networks(path, [fs.Network(counts, name=f"{i}") for i in range(40)])
+    fs.write_networks(path, [fs.Network(counts, name=f"{i}") for i in range(n_networks)])
     with h5py.File(path, "r+") as file:
         replace(file, DATA, data=np.ones(10_000, np.int8), compression="gzip")
-        for i in range(1, 40):
-            for part in ("X/data", "X/indices", "X/indptr"):
+        for i in range(n_networks):
+            file[f"networks/{i:03d}/X"].attrs["shape"] = shapes[i % len(shapes)]
+            for part in ("X/data", "X/indices", "X/indptr") if i else ():
                 del file[f"networks/{i:03d}/{part}"]
                 file[f"networks/{i:03d}/{part}"] = file[f"networks/000/{part}"]
+
+
+def test_a_matrix_with_several_names_is_decoded_and_counted_once(path, monkeypatch):
+    share_arrays(path, 40)
+    monkeypatch.setattr(reading, "available_memory", lambda: 500_000)
+    networks = fs.read_networks(path, verify=False)
+    assert len({id(network.features) for network in networks}) == 1
+    assert networks[7].features.sum() == 10_000
+
+
+def test_the_same_arrays_in_other_shapes_are_other_matrices_and_counted_for_each(path, monkeypatch):
+    share_arrays(path, 40, shapes=[(100, 100 + i) for i in range(40)])
     monkeypatch.setattr(reading, "available_memory", lambda: 4e6)
     with pytest.raises(ValueError, match="nets.h5 takes more than 0.0 GB up to"):
         fs.read_networks(path, verify=False)
     monkeypatch.setattr(reading, "available_memory", lambda: 8e6)
-    assert len(fs.read_networks(path, verify=False)) == 40
+    assert [network.n_features for network in fs.read_networks(path, verify=False)] == list(range(100, 140))
+
+
+@pytest.mark.parametrize(("n_bytes", "limit"), [(0, 2**29), (5_368_709, 2**29), (5_368_710, 536_871_000)])
+def test_a_file_may_take_half_a_gigabyte_or_100_times_its_size(n_bytes, limit):
+    assert memory_limit(n_bytes) == limit
+
+
+@pytest.mark.parametrize("place", ["X", "links"])
+def test_a_small_file_that_takes_much_memory_is_refused_and_read_if_it_is_not_compressed(tmp_path, monkeypatch, place):
+    path, features, links = tmp_path / "a.h5ad", np.ones((700, 700), np.int8), None
+    if place == "links":
+        features, links = features[:, :1], features - np.eye(700, dtype=np.int8)
+    monkeypatch.setattr("fastspml.io.limits.MIN_MEMORY_LIMIT", 10**6)
+    write_h5ad_of(path, features, links, compression="gzip", compression_opts=9)
+    match = (
+        f"a.h5ad takes more than 1 MB up to {place}, the limit for a file of its size; if you trust it, write it again"
+    )
+    with pytest.raises(ValueError, match=match):
+        fs.read_networks(path)
+    write_h5ad_of(path, features, links)
+    (network,) = fs.read_networks(path)
+    assert (network.features.sum(), network.n_links) == ((490_000, 0) if place == "X" else (700, 489_300))
 
 
 # Bytes that reading a file takes at its peak: what is kept (+) and, in `max`, what is discarded again. A text takes 128
-# bytes and twice its characters; a node takes 24 bytes; converting takes 48 bytes a dense value and 24 bytes a row.
+# bytes and twice its characters; a node takes 24 bytes; so does a row of a dense matrix. Finding values takes 24 bytes for
+# each that is looked at, converting them 16 bytes if they are canonical CSR, and otherwise 40 and 24 for a row or column.
 TEXT, ROW = 128, 24
 EYE = 3 * 8 + 3 * 4 + 4 * 8  # data, indices and indptr of 3 x 3 features
 NO_LINKS = 4 * 8
@@ -131,6 +168,10 @@ def write_dense(path):
     with h5py.File(path, "r+") as file:
         file["obsp/more"] = links
         file["obsp/more"].attrs["encoding-type"] = "array"
+
+
+def write_dense_zeros(path):
+    write_h5ad_of(path, np.zeros((5, 2000), np.float32))
 
 
 def write_narrow_indices(path):
@@ -176,12 +217,15 @@ PEAKS = {
     "positions": (write_positions, 2 * (8 + 4) + 3 * 8 + 2 * ROW + 2 * 8 + 3 * 8 + NAME),
     "dense": (  # as counts, features are float32
         write_dense,
-        (6 + 6 * (4 + 4) + 4 * 8 + 3 * ROW) + (9 + 2 * (1 + 4) + 4 * 8) + (9 + 9 * 48 + 3 * ROW),
+        (3 * ROW + 6 * (1 + 4) + 6 * (4 + 4) + 4 * 8 + 3 * ROW)
+        + (3 * ROW + 2 * (1 + 4) + 2 * (1 + 4) + 4 * 8)
+        + (3 * ROW + 2 * (1 + 4) + 2 * 40 + 6 * ROW),
     ),
+    "dense zeros": (write_dense_zeros, 5 * ROW + 5 * 2000 * (4 + 24)),
     "narrow indices": (write_narrow_indices, 3 * (8 + 1 + 8) + 4 * (1 + 8) + 3 * ROW),
     "texts of any length": (  # 16 bytes are stored for each, which is where it is in the heap
         write_long_texts,
-        (24 + 3 * (8 + 4) + 4 * 8 + 3 * ROW) + max(3 * 16, 3 * 3 * 4 * 4) + (3 * TEXT + 2 * 7),
+        (3 * ROW + 3 * (8 + 4) + 3 * ROW) + max(3 * 16, 3 * 3 * 4 * 4) + (3 * TEXT + 2 * 7),
     ),
     "a large chunk": (write_large_chunk, EYE + (800 - 24) + 3 * ROW + NO_LINKS + NAME),
     "float32 weights": (write_float32_weights, (1 + TEXT + 2 * 8) + 3 * (4 + 8)),
@@ -489,12 +533,7 @@ def test_an_array_may_not_declare_far_more_than_is_stored(tmp_path):
 
 @pytest.mark.parametrize(
     ("matrix", "expected"),
-    [
-        (np.ones((7, 5)), 35 * 48 + 7 * ROW),
-        (np.ones((0, 5)), 0),
-        (sparse.csr_array(np.eye(7, 5)), 5 * 40 + 12 * ROW),
-        (sparse.csc_array((7, 5)), 12 * ROW),
-    ],
+    [(sparse.csr_array(np.eye(7, 5)), 5 * 40 + 12 * ROW), (sparse.csc_array((7, 5)), 12 * ROW)],
 )
 def test_memory_for_a_conversion_grows_with_values_and_rows(matrix, expected):
     """A sparse matrix may be stored by columns."""

@@ -393,7 +393,7 @@ def test_a_network_trains_and_is_evaluated_in_less_memory_than_its_file_takes(tm
     got = memory.in_child(path, mapped=True, **work)
     assert got["peak_bytes"]["VmData"] <= got["limit_bytes"] < got["baseline_bytes"]["VmData"] + size
     assert got["auc"] > 0.8
-    with pytest.raises(RuntimeError, match="MemoryError|does not fit into memory|Unable to allocate"):
+    with pytest.raises(RuntimeError, match="GB are free; networks can be read with mapped=True"):
         memory.in_child(path, mapped=False, **work)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import fastspml as fs
-from fastspml.io import elements, network_files
+from fastspml.io import elements, matrices, network_files
 from fastspml.sparse.csr import csr_from_parts
 from tests.conftest import make_network, with_vectors
 from tests.hdf5_files import (
@@ -386,24 +386,24 @@ CANONICAL += [([2, 7, 1, 3, 5, 6], [1.0, 1, 1, 1, 1, 1], False)]  # stored, but 
 @pytest.mark.parametrize(("indices", "data", "expected"), CANONICAL)
 @pytest.mark.parametrize("piece", [1, 2, 3, 100])
 def test_what_is_canonical(monkeypatch, indices, data, expected, piece):
-    monkeypatch.setattr(network_files, "PIECE", piece)
+    monkeypatch.setattr(matrices, "PIECE", piece)
     matrix = csr_from_parts(np.array(data), np.array(indices), np.array([0, 2, 2, 5]), (3, 10))
-    assert network_files._is_canonical(matrix) is expected
+    assert matrices._is_canonical(matrix) is expected
 
 
 @pytest.mark.parametrize("matrix", [np.eye(3), sparse.csc_array(np.eye(3))], ids=["dense", "by columns"])
 def test_only_rows_are_canonical(matrix):
-    assert network_files._is_canonical(matrix) is False
+    assert matrices._is_canonical(matrix) is False
 
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 100])
 def test_self_links_are_found_in_every_piece(monkeypatch, piece):
-    monkeypatch.setattr(network_files, "PIECE", piece)
-    assert network_files._is_links(make_network().adjacency) is True
+    monkeypatch.setattr(matrices, "PIECE", piece)
+    assert matrices._is_links(make_network().adjacency) is True
     for i in range(4):
         links = np.array([[0, 1, 1, 0], [0, 0, 0, 0], [1, 1, 0, 1], [1, 0, 0, 0]], dtype=bool)
         links[i, i] = True
-        assert network_files._is_links(sparse.csr_array(links)) is False
+        assert matrices._is_links(sparse.csr_array(links)) is False
 
 
 @pytest.mark.parametrize(

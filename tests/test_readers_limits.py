@@ -14,10 +14,13 @@ import numpy as np
 import pytest
 from scipy import io, sparse
 
+from fastspml import tokens
 from fastspml.io.readers import bounds, debian, lines, matlab
 from fastspml.io.readers.edges import read_edges
+from fastspml.io.readers.linqs import read_linqs
 from fastspml.io.readers.matlab import read_matlab
 from fastspml.io.readers.npz import read_npz
+from fastspml.io.readers.snap_ego import read_snap_ego
 from fastspml.io.readers.text import read_text
 from fastspml.tokens import words_of
 
@@ -110,6 +113,7 @@ def test_matlab_bytes_count_as_the_numbers_they_become(tmp_path, small):
 def test_limits_are_those_that_users_are_told():
     assert (bounds.UNPACKED_BYTES, bounds.MOST_EXPANSION) == (33_554_432, 100)
     assert (bounds.LONGEST_LINE, bounds.LONGEST_NAME, bounds.LARGEST_INDEX) == (33_554_432, 1000, 2_147_483_647)
+    assert bounds.MOST_FIELDS == 2_097_152
     assert (bounds.MOST_CELLS, bounds.NAME_ARRAY_BYTES) == (1_048_576, 1_073_741_824)
 
 
@@ -211,6 +215,142 @@ def test_vectors_of_nothing_are_refused_beyond_the_limit(tmp_path):
         read_text(tmp_path / "d.csv", tmp_path / "g", min_df=1, max_df=1.0, vectors=tmp_path / "v.npy")
 
 
+@pytest.mark.parametrize("layout", ["plain", "prefixed"])
+def test_npz_features_are_refused_beyond_those_of_a_file_of_that_size(tmp_path, layout):
+    parts = arrays(1, np.int64) | {"shape": np.array([2, 2**40])}
+    if layout == "prefixed":
+        names = {"data": "X_data", "indices": "X_indices", "indptr": "X_indptr", "shape": "shape"}
+        parts = {f"attr_{part}": parts[name] for part, name in names.items()}
+        parts |= {"adj_data": np.ones(1), "adj_indices": np.array([1]), "adj_indptr": np.array([0, 1, 1])}
+        parts |= {"adj_shape": np.array([2, 2])}
+    np.savez(tmp_path / "n.npz", **parts)
+    with pytest.raises(
+        ValueError, match=r"n\.npz: X has 1,099,511,627,776 features, but a file of .* may declare at most"
+    ):
+        read_npz(tmp_path / "n.npz")
+
+
+# ---- fields of a line -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def few_fields(monkeypatch):
+    monkeypatch.setattr(bounds, "MOST_FIELDS", 5)
+    monkeypatch.setattr(lines, "MOST_FIELDS", 5)
+    monkeypatch.setattr(debian, "MOST_FIELDS", 5)
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+
+
+@pytest.mark.parametrize("n_entries", [4, 5])
+@pytest.mark.parametrize("form", ["words", "svmlight"])
+def test_features_with_too_many_entries_are_bad_lines(tmp_path, few_fields, form, n_entries):
+    entries = {"words": "p q:2 r q s", "svmlight": "1:1 3:2 4:1 5:1 6:1"}[form].split()[:n_entries]
+    node, other = ("a", "b t") if form == "words" else ("0", "0 2:7")
+    write(tmp_path, x=f"{other}\n{node} {' '.join(entries)}\n", g="\n# nothing\n")
+    if n_entries == 4:
+        features = read_edges(tmp_path / "g", tmp_path / "x", form=form)[0].features.toarray().tolist()
+        assert features == {"words": [[0, 0, 0, 1], [1, 3, 1, 0]], "svmlight": [[0, 7, 0, 0, 0], [1, 0, 2, 1, 1]]}[form]
+        return
+    with pytest.raises(ValueError, match="1 bad line: x, line 2: has more than 5 fields"):
+        read_edges(tmp_path / "g", tmp_path / "x", form=form)
+
+
+@pytest.mark.parametrize("form", ["words", "svmlight"])
+def test_what_a_bad_line_held_is_left_out(tmp_path, form):
+    text = {"words": "a p q:2\nb new p x:y:z:bad\nc r q\n", "svmlight": "0 1:1 2:2\n0 9:9 1:1 bad\n0 3:3 2:1\n"}[form]
+    write(tmp_path, x=text, g="# nothing\n")
+    with pytest.warns(UserWarning, match="skipped 1 bad line: x, line 2"):
+        (got,) = read_edges(tmp_path / "g", tmp_path / "x", form=form, skip_bad=True)
+    rows = {"words": [[1, 2, 0], [0, 1, 1]], "svmlight": [[1, 2, 0], [0, 0, 0], [0, 1, 3]]}[form]
+    assert got.features.toarray().tolist() == rows
+    if form == "words":
+        assert got.vocabulary.tolist() == ["p", "q", "r"]
+
+
+@pytest.mark.parametrize("separator", [" ", ",", " , "])
+def test_what_follows_the_second_node_of_a_link_is_ignored(tmp_path, few_fields, separator):
+    write(tmp_path, x="a p\nb q\n", g=separator.join(["a", "b", *"cdefghijkl"]) + "\n")
+    assert read_edges(tmp_path / "g", tmp_path / "x")[0].n_links == 1
+
+
+@pytest.mark.parametrize("n_columns", [5, 6])
+def test_tables_with_too_many_columns_are_refused(tmp_path, few_fields, n_columns):
+    write(tmp_path, x="a p\nb q\n", g__csv="a,b,c,d,e,f"[: 2 * n_columns - 1] + "\n")
+    if n_columns == 5:
+        assert read_edges(tmp_path / "g.csv", tmp_path / "x")[0].n_links == 1
+        return
+    with pytest.raises(ValueError, match=r"g\.csv, line 1: has more than 5 fields"):
+        read_edges(tmp_path / "g.csv", tmp_path / "x")
+
+
+STANZAS = (
+    "Package: bb\nDescription: word\n\nPackage: cc\nDescription: word\n\nPackage: aa\nDescription: word\nDepends: "
+)
+
+
+@pytest.mark.parametrize("field", ["bb, cc, bb, cc, bb", "bb | cc | bb, bb,,bb"])
+def test_repeated_dependencies_count_once(tmp_path, few_fields, field):
+    write(tmp_path, P=STANZAS + field + "\n")
+    (network,) = debian.read_debian(tmp_path / "P", tasks=None, max_df=1.0)
+    assert network.n_links == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [("bb, cc, bb, cc, bb, cc", "Depends of aa has more than 5 fields"), ("|".join(["bb"] * 7), "names no package")],
+)
+def test_packages_with_too_many_dependencies_are_bad(tmp_path, few_fields, field, reason):
+    write(tmp_path, P=STANZAS + field + "\n")
+    with pytest.raises(ValueError, match=f"1 bad line: P, line 9: .*{reason}"):
+        debian.read_debian(tmp_path / "P", tasks=None, max_df=1.0)
+
+
+@pytest.mark.parametrize("separator", [" ", "\t"])
+def test_papers_and_citations_with_too_many_fields_are_bad_lines(tmp_path, few_fields, separator):
+    good, bad = (separator.join(fields) + "\n" for fields in (["p1", "1", "0", "x"], ["p2", "1", "0", "1", "0", "x"]))
+    write(tmp_path, a__content=good + bad, a__cites=separator.join(["p1", "p1", "3", "4", "5", "6"]) + "\n")
+    with pytest.raises(ValueError, match=r"2 bad lines: a\.content, line 2: has .*; a\.cites, line 1: has more than 5"):
+        read_linqs(tmp_path / "a.content", tmp_path / "a.cites")
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("feat", "1 1 0\n2 0 1\n3 1 1 1 1 1 1\n"), ("circles", "c\t1 2 1 2 1 2\n"), ("edges", "1 2 1 2 1 2\n")],
+)
+def test_ego_networks_with_too_many_fields_have_bad_lines(tmp_path, few_fields, file, text):
+    files = {
+        "feat": "1 1 0\n2 0 1\n",
+        "egofeat": "1 1\n",
+        "featnames": "0 p\n1 q\n",
+        "circles": "c\t1 2\n",
+        "edges": "1 2\n",
+    }
+    for ending, content in (files | {file: text}).items():
+        (tmp_path / f"0.{ending}").write_text(content)
+    with pytest.raises(ValueError, match=rf"1 bad line: 0\.{file}, line \d: has more than 5 fields"):
+        read_snap_ego(tmp_path, 0, links="friends")
+
+
+@pytest.mark.parametrize("length", [100, 101])
+def test_words_of_long_texts_are_found_one_at_a_time(monkeypatch, length):
+    monkeypatch.setattr(tokens, "LONG_TEXT", 100)
+    text = ("Ein Satz, der CAFE\u0301 enthält, mit Wörtern; " * 3)[:length]
+    found = tokens.each_word(text)
+    assert isinstance(found, list) == (length == 100)
+    assert list(found) == words_of(text)
+    counts, vocabulary = tokens.count_words([text, text], [{"ein"}, {"satz"}], min_df=1, max_df=1.0)
+    rows = [[words_of(text).count(word) for word in vocabulary] for _ in range(2)]
+    rows[0][vocabulary.tolist().index("ein")] = rows[1][vocabulary.tolist().index("satz")] = 0
+    assert counts.toarray().tolist() == rows
+    assert tokens.Tokenizer().count([text], vocabulary).toarray().tolist() == [
+        [words_of(text).count(word) for word in vocabulary]
+    ]
+
+
 # ---- time -----------------------------------------------------------------------------------------------------------
 
 
@@ -225,6 +365,22 @@ def test_runs_of_combining_marks_take_linear_time():
 
 
 # ---- memory, in a process of its own --------------------------------------------------------------------------------
+
+
+LONG_LINES = {
+    "dependencies": b"Package: cc\nDescription: word\nDepends: " + b"bb," * 11_000_000,
+    "alternatives": b"Package: cc\nDescription: word\nDepends: bb" + b"|bb" * 11_000_000,
+    "words": b"Package: cc\nDepends: bb\nDescription: " + b"ab " * 11_000_000,
+    "lines": b"Package: cc\nDepends: bb\nDescription: a" + b"\n a" * 11_000_000,
+}
+
+
+@pytest.mark.parametrize("case", LONG_LINES)
+def test_a_packed_index_of_many_small_pieces(tmp_path, case):
+    """32 kB, which took one to three gigabytes."""
+    (tmp_path / "Packages.gz").write_bytes(gzip.compress(LONG_LINES[case] + b"\n\nPackage: bb\n", 6))
+    said = outcome("debian", tmp_path / "Packages.gz", memory=700 * 2**20)
+    assert said.startswith(("1 bad line: Packages.gz, line 3: Depends of cc", "none of the "))
 
 
 def outcome(module: str, path: Path, memory: int = 2**30) -> str:

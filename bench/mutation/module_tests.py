@@ -82,6 +82,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_tokenizer_files.py",
         "test_limits.py",
     ),
+    "io/matrices.py": ("test_matrices.py", "test_network_files.py", "test_hostile_files.py", "test_limits.py"),
+    "io/objects.py": ("test_limits.py", "test_hostile_files.py"),
     "io/metric_files.py": ("test_model_files.py",),
     "io/reading.py": ("test_reading.py", "test_hostile_files.py", "test_limits.py", "test_network_files.py"),
     "io/writing.py": ("test_writing.py", "test_network_files.py", "test_limits.py"),

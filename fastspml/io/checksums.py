@@ -17,7 +17,17 @@ from fastspml.io.limits import MAX_ATTRIBUTE_NUMBERS, MAX_PATH_LENGTH
 
 def checksum_of_array(values: np.ndarray) -> str:
     """Return the CRC-32 of an array's bytes as 8 hex digits."""
-    return f"{zlib.crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data):08x}"
+    return shown_checksum(extended_checksum(0, values))
+
+
+def extended_checksum(checksum: int, values: np.ndarray) -> int:
+    """Return the CRC-32 of an array of which `checksum` is that of all values before these."""
+    return zlib.crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data, checksum)
+
+
+def shown_checksum(checksum: int) -> str:
+    """Return a CRC-32 as files store it."""
+    return f"{checksum:08x}"
 
 
 def checksum_of_texts(texts: Sequence[bytes]) -> str:

@@ -15,14 +15,13 @@ Functions that write take (file, parent, name, value), those that read take (fil
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import printable
 from fastspml.io.elements import (
     MODEL,
     NETWORKS,
@@ -41,15 +40,12 @@ from fastspml.io.elements import (
     write_tokenizer,
     write_weighting,
 )
-from fastspml.io.limits import ROW_BYTES, conversion_bytes, csr_bytes
+from fastspml.io.limits import ROW_BYTES
+from fastspml.io.matrices import read_features, read_links, read_links_without_weights, write_csr
 from fastspml.io.reading import Reader, reading
 from fastspml.io.writing import Writer, encode, writing
 from fastspml.network import Network
 from fastspml.network_lists import as_networks
-from fastspml.sparse.csr import check_csr, csr_from_parts, freeze_csr
-
-# Entries of a matrix that are checked together, so that checking a mapped one takes little memory.
-PIECE = 2**20
 
 ReadLinks = Callable[[Reader, Any, str], sparse.csr_array]
 
@@ -112,10 +108,10 @@ def read_networks(
         memory for a few numbers per node and feature only, and disk space in the folder of the file for their results;
         so does `objective` with n_triplets.
 
-        A mapped file must not be changed in place. Replacing it by renaming another file is safe. Computations refuse
-        to start if its size or time of modification has changed. A change during a computation cannot be detected: if
-        the file is truncated, the system kills the process (SIGBUS); if it is overwritten, results are wrong or the
-        process crashes.
+        A mapped file must not be changed in place. Replacing it by renaming another file is safe. If its size or time
+        of modification has changed, whatever reads features or links refuses to. A change during a computation cannot
+        be detected: if the file is truncated, the system kills the process (SIGBUS); if it is overwritten, results are
+        wrong or the process crashes.
     verify : bool, optional
         Whether to compare checksums. By default they are compared if the file has any and is not mapped, because
         comparing reads the whole file. Use False for a file that another program has changed on purpose. Indices are
@@ -281,123 +277,3 @@ def _with_links(file: Reader, parent: Any, name: str, network: Network, read: Re
 def _check_length(file: Reader, part: str, names: np.ndarray, size: int) -> None:
     if len(names) != size:
         file.refuse(f"{part} of {file.name} names {len(names)} of {size}; one name each is needed.")
-
-
-# ---- matrices -------------------------------------------------------------------------------------------------------
-
-
-def write_csr(file: Writer, parent: Any, name: str, matrix: sparse.csr_array) -> None:
-    """Write a matrix in AnnData's CSR encoding."""
-    group = file.group(parent, name, "csr_matrix")
-    group.attrs["shape"] = np.array(matrix.shape, dtype=np.int64)
-    for part in ("data", "indices", "indptr"):
-        file.array(group, part, getattr(matrix, part))
-
-
-def _read_matrix(file: Reader, parent: Any, name: str) -> Any:
-    """Read a matrix in one of AnnData's encodings (CSR, CSC or dense); indices are checked."""
-    encoding = "csr_matrix" if file.is_ours else file.attribute(file.get(parent, name), "encoding-type")
-    if encoding == "array":
-        return file.array(parent, name, ndim=2)
-    if encoding not in ("csr_matrix", "csc_matrix"):
-        file.refuse(
-            f"{name} of {file.name} is encoded as {printable(encoding)!r}; expected csr_matrix, csc_matrix or array."
-        )
-    group = file.group(parent, name)
-    shape = file.attribute(group, "shape")
-    if not (isinstance(shape, tuple) and len(shape) == 2 and min(shape) >= 0):
-        file.refuse(f"{name} of {file.name} has shape {shape}, expected rows and columns; the file is damaged.")
-    data = file.array(group, "data", may_map=True)
-    indices = _signed(file, file.array(group, "indices", kinds="iu", may_map=True), name)
-    indptr = _signed(file, file.array(group, "indptr", kinds="iu", may_map=True), name)
-    with file.checking(name):
-        major, minor = shape if encoding == "csr_matrix" else shape[::-1]
-        check_csr(indptr, indices, len(data), major, minor, name)
-        if encoding == "csr_matrix":
-            return csr_from_parts(data, indices, indptr, shape)
-        return sparse.csc_array((data, indices, indptr), shape)
-
-
-def _signed(file: Reader, indices: np.ndarray, name: str) -> np.ndarray:
-    """Return indices as int32 or int64; other programs write other types, too."""
-    if indices.dtype in (np.int32, np.int64):
-        return indices
-    file.claim(indices.size * 8, name)
-    return indices.astype(np.int64)
-
-
-def read_features(file: Reader, parent: Any, name: str) -> sparse.csr_array:
-    """Read features; those that are not canonical CSR are converted by `Network`."""
-    matrix = _read_matrix(file, parent, name)
-    file.check_n_features(matrix.shape[1])
-    if matrix.dtype in (np.float32, np.float64) and _is_canonical(matrix):
-        return _frozen(matrix)
-    _refuse_if_mapped(file, name)
-    with file.checking(name), file.working(conversion_bytes(matrix), name):
-        features = Network(matrix).features
-    file.claim(csr_bytes(features), name)
-    return features
-
-
-def read_links_without_weights(file: Reader, parent: Any, name: str) -> sparse.csr_array:
-    """Read links like `read_links`, but ignore their weights."""
-    return read_links(file, parent, name, ignore_weights=True)
-
-
-def read_links(file: Reader, parent: Any, name: str, ignore_weights: bool = False) -> sparse.csr_array:
-    """Read links; those that are not canonical CSR are converted by `Network`."""
-    matrix = _read_matrix(file, parent, name)
-    n_nodes = matrix.shape[0]
-    if matrix.shape == (n_nodes, n_nodes) and matrix.dtype == bool and _is_canonical(matrix) and _is_links(matrix):
-        return _frozen(matrix)
-    _refuse_if_mapped(file, name)
-    with file.checking(name), file.working(conversion_bytes(matrix), name):
-        links = Network(sparse.csr_array((n_nodes, 0)), matrix, name, ignore_weights=ignore_weights).adjacency
-    file.claim(csr_bytes(links), name)
-    return links
-
-
-def _frozen(matrix: sparse.csr_array) -> sparse.csr_array:
-    """Freeze a matrix that is known to be canonical; to check that, SciPy would copy the indices."""
-    matrix.has_sorted_indices = matrix.has_canonical_format = True
-    return freeze_csr(matrix)
-
-
-def _refuse_if_mapped(file: Reader, name: str) -> None:
-    if file.mapped:
-        file.refuse(
-            f"{name} of {file.name} is not canonical (sorted rows without zeros, duplicates or self links), so it "
-            "cannot be mapped; read the file without mapped=True and write it again with fs.write_networks."
-        )
-
-
-def _pieces(matrix: sparse.csr_array) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of ranges of at most PIECE entries."""
-    for start in range(0, len(matrix.indices), PIECE):
-        yield start, min(start + PIECE, len(matrix.indices))
-
-
-def _is_canonical(matrix: Any) -> bool:
-    """Return whether a matrix is CSR with sorted rows, no duplicates, no zeros and finite values only."""
-    if not (sparse.issparse(matrix) and matrix.format == "csr"):
-        return False
-    indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
-    if not len(indices) == len(data) == indptr[-1]:
-        return False
-    for start, stop in _pieces(matrix):
-        piece, values = indices[start : stop + 1], data[start:stop]
-        falls = np.flatnonzero(piece[1:] <= piece[:-1]) + start + 1  # indices increase but for the start of a row
-        if not ((indptr[np.searchsorted(indptr, falls)] == falls).all() and np.isfinite(values).all() and values.all()):
-            return False
-    return True
-
-
-def _is_links(matrix: sparse.csr_array) -> bool:
-    """Return whether all values are the byte 1, and no node is linked to itself."""
-    indptr = matrix.indptr
-    for start, stop in _pieces(matrix):
-        first, last = np.searchsorted(indptr, start, "right") - 1, np.searchsorted(indptr, stop)
-        rows = np.repeat(np.arange(first, last), np.diff(np.clip(indptr[first : last + 1], start, stop)))
-        if (matrix.data[start:stop].view(np.uint8) != 1).any() or (matrix.indices[start:stop] == rows).any():
-            return False
-    return True

@@ -17,25 +17,44 @@ import h5py
 import numpy as np
 
 from fastspml.checks import check_path, printable
-from fastspml.io.checksums import address, attribute, checksum_of_array, checksum_of_texts, hdf5_reason, seal
+from fastspml.io.checksums import (
+    address,
+    attribute,
+    checksum_of_array,
+    checksum_of_texts,
+    extended_checksum,
+    hdf5_reason,
+    seal,
+    shown_checksum,
+)
 from fastspml.io.filters import check_filters, check_inflation
-from fastspml.io.heaps import longest_in_heaps
+from fastspml.io.heaps import check_lengths, keep_heaps, longest_in_heaps
 from fastspml.io.limits import (
+    DENSE_VALUES_AT_ONCE,
     MAX_INFLATION,
     MAX_TEXT_BYTES,
     MAX_UNCHECKED_CHUNK_BYTES,
     MIN_DECLARED_BYTES,
     TEXTS_AT_ONCE,
     check_n_features,
+    memory_limit,
     text_array_bytes,
     text_object_bytes,
+)
+from fastspml.io.objects import (
+    MAX_QUOTED_NAME,
+    array_bytes,
+    chunk_bytes,
+    declared_bytes,
+    is_long_text,
+    place_of,
+    shown_type,
 )
 from fastspml.machine import available_memory
 from fastspml.sparse.mapped import FileMap, is_same_content
 
-# The longest message of another module, and the longest path or type, that a sentence about a file quotes.
-MAX_QUOTED_MESSAGE, MAX_QUOTED_NAME = 300, 100
-MAX_SENTENCE = 1000
+# The longest message of another module that a sentence about a file quotes, and the longest sentence.
+MAX_QUOTED_MESSAGE, MAX_SENTENCE = 300, 1000
 
 T = TypeVar("T")
 
@@ -52,6 +71,7 @@ def reading(path: str | os.PathLike[str], mapped: bool = False) -> Iterator[Read
     name = printable(path.name)
     try:
         with h5py.File(path, "r") as file:
+            keep_heaps(file)
             reader = Reader(file, path, mapped)
             yield reader
             reader.check_unchanged()
@@ -96,7 +116,7 @@ class Reader:
         self._status = os.fstat(self._descriptor)
         self._verifies = False
         self._longest_text: int | None = None
-        self._free_bytes = available_memory()
+        self._free_bytes, self._allowed_bytes = available_memory(), memory_limit(self._status.st_size)
         self._claimed_bytes = 0
         self._built: dict[Any, Any] = {}
 
@@ -158,28 +178,33 @@ class Reader:
         """Return a group or dataset that must exist."""
         node = self.find(parent, path)
         if node is None:
-            self.refuse(f"{self.name} has no {_place(parent, path)}; it is damaged, or was not written by fastspml.")
+            self.refuse(f"{self.name} has no {place_of(parent, path)}; it is damaged, or was not written by fastspml.")
         return node
 
     def group(self, parent: h5py.Group, path: str) -> h5py.Group:
         """Return a group that must exist."""
         node = self.get(parent, path)
         if not isinstance(node, h5py.Group):
-            self.refuse(f"{_place(parent, path)} of {self.name} must be a group, but is an array; the file is damaged.")
+            self.refuse(
+                f"{place_of(parent, path)} of {self.name} must be a group, but is an array; the file is damaged."
+            )
         return node
 
     def attribute(self, node: Any, name: str) -> Any:
         """Return a text, an integer or a tuple of integers; None if there is no such attribute."""
-        if name in node.attrs and _is_long_text(node.attrs.get_id(name)):
+        if name in node.attrs and is_long_text(node.attrs.get_id(name)):
             self._check_heaps()
             return node.attrs[name]
         return attribute(node, name)
 
     def once(self, parent: h5py.Group, path: str, read: Callable[[Reader, h5py.Group, str], T]) -> T:
         """Return ``read(self, parent, path)``; an object with several paths is read once, and the result is shared."""
-        key = (read, address(self.get(parent, path)))
+        return self.shared((read, address(self.get(parent, path))), lambda: read(self, parent, path))
+
+    def shared(self, key: Any, build: Callable[[], T]) -> T:
+        """Return ``build()``, or what it returned for the same key before."""
         if key not in self._built:
-            self._built[key] = read(self, parent, path)
+            self._built[key] = build()
         return self._built[key]
 
     def _child(self, group: h5py.Group, name: str) -> Any:
@@ -188,12 +213,12 @@ class Reader:
             return None
         if group.id.links.get_info(raw).type != h5py.h5l.TYPE_HARD:
             self.refuse(
-                f"{_place(group, name)} of {self.name} is a link to another place or file, which fastspml never "
+                f"{place_of(group, name)} of {self.name} is a link to another place or file, which fastspml never "
                 "follows; put the data itself there."
             )
         node = group[name]
         if isinstance(node, h5py.Dataset):
-            self._check_layout(node, f"{_place(group, name)} of {self.name}")
+            self._check_layout(node, f"{place_of(group, name)} of {self.name}")
         return node
 
     def _check_layout(self, dataset: h5py.Dataset, place: str) -> None:
@@ -220,20 +245,49 @@ class Reader:
 
         With ``may_map``, numbers of a mapped file are not read.
         """
-        dataset = self._dataset(parent, path, ndim)
+        dataset = self._numbers(parent, path, ndim, kinds)
         stored = dataset.dtype
-        if stored.kind not in kinds or h5py.check_enum_dtype(stored) is not None:
-            place = _place(parent, path)
-            self.refuse(f"{place} of {self.name} holds {_shown(stored)}, not the numbers expected there.")
         if self.mapped and may_map:
             values = self._map(dataset)
         else:
-            self.claim(_declared_bytes(dataset), _place(dataset))
+            self.claim(declared_bytes(dataset), place_of(dataset))
             values = np.empty(dataset.shape, stored.newbyteorder("="))
             if values.size:
                 dataset.read_direct(values)
         self._compare(dataset, checksum_of_array, values)
-        return values if dtype is None else self._converted(values, dtype, _place(dataset))
+        return values if dtype is None else self._converted(values, dtype, place_of(dataset))
+
+    def shape(self, parent: h5py.Group, path: str, ndim: int) -> tuple[int, ...]:
+        """Return the shape of an array."""
+        return self._dataset(parent, path, ndim).shape
+
+    def row_blocks(self, parent: h5py.Group, path: str, kinds: str = "biuf") -> Iterator[np.ndarray]:
+        """Yield a matrix in blocks of rows, at least one; each is valid until the next one is read.
+
+        A compressed chunk is part of one block only, and so decoded once.
+        """
+        dataset = self._numbers(parent, path, 2, kinds)
+        n_rows, n_columns = dataset.shape
+        rows_per_chunk = dataset.chunks[0] if dataset.chunks else 1
+        step = max(1, DENSE_VALUES_AT_ONCE // max(1, n_columns) // rows_per_chunk) * rows_per_chunk
+        checksum, dtype = 0, dataset.dtype.newbyteorder("=")
+        with self.working(min(step, n_rows) * n_columns * dtype.itemsize + chunk_bytes(dataset), place_of(dataset)):
+            buffer = np.empty((min(step, n_rows), n_columns), dtype)
+            for first in range(0, max(1, n_rows), step):
+                block = buffer[: n_rows - first]
+                if block.size:
+                    dataset.read_direct(block, np.s_[first : first + len(block)])
+                checksum = extended_checksum(checksum, block) if self._verifies else 0
+                yield block
+        self._compare(dataset, shown_checksum, checksum)
+
+    def _numbers(self, parent: h5py.Group, path: str, ndim: int, kinds: str) -> h5py.Dataset:
+        """Return a dataset of numbers of these NumPy kinds."""
+        dataset = self._dataset(parent, path, ndim)
+        if dataset.dtype.kind not in kinds or h5py.check_enum_dtype(dataset.dtype) is not None:
+            place = place_of(parent, path)
+            self.refuse(f"{place} of {self.name} holds {shown_type(dataset.dtype)}, not the numbers expected there.")
+        return dataset
 
     def _converted(self, values: np.ndarray, dtype: type, place: str) -> np.ndarray:
         if values.dtype == dtype:
@@ -251,7 +305,7 @@ class Reader:
         """Return a sequence of strings."""
         raw = self._raw_texts(parent, path, ndim=1)
         array_bytes = text_array_bytes(len(raw), max(map(len, raw), default=0))
-        place = _place(self.get(parent, path))
+        place = place_of(self.get(parent, path))
         self.claim(array_bytes, place)
         with self.working(2 * array_bytes, place):  # for the caller, who looks for duplicates
             return np.array([text.decode() for text in raw], dtype=str)
@@ -271,18 +325,18 @@ class Reader:
     def _raw_texts(self, parent: h5py.Group, path: str, ndim: int) -> list[bytes]:
         dataset = self._dataset(parent, path, ndim)
         if h5py.check_string_dtype(dataset.dtype) is None:
-            self.refuse(f"{_place(parent, path)} of {self.name} holds {_shown(dataset.dtype)}, expected text.")
+            self.refuse(f"{place_of(parent, path)} of {self.name} holds {shown_type(dataset.dtype)}, expected text.")
         if ndim == 0 and dataset.dtype.itemsize > MAX_TEXT_BYTES:
             self.refuse(
-                f"{_place(parent, path)} of {self.name} is a text of {dataset.dtype.itemsize:,} bytes, expected at "
+                f"{place_of(parent, path)} of {self.name} is a text of {dataset.dtype.itemsize:,} bytes, expected at "
                 f"most {MAX_TEXT_BYTES:,}; the file is damaged."
             )
-        with self.working(_declared_bytes(dataset), _place(dataset)):
+        with self.working(declared_bytes(dataset), place_of(dataset)):
             if dataset.dtype.kind == "O":
                 raw = self._long_texts(dataset)
             else:
                 n_texts = math.prod(dataset.shape)
-                self.claim(text_object_bytes(n_texts, n_texts * dataset.dtype.itemsize), _place(dataset))
+                self.claim(text_object_bytes(n_texts, n_texts * dataset.dtype.itemsize), place_of(dataset))
                 raw = np.atleast_1d(dataset[()]).tolist()
         self._compare(dataset, checksum_of_texts, raw)
         return raw
@@ -293,10 +347,10 @@ class Reader:
         if dataset.shape == ():
             return [dataset[()]]
         raw: list[bytes] = []
-        step = int(max(1, min(TEXTS_AT_ONCE, self._free_bytes // (4 * longest))))
+        step = int(max(1, min(TEXTS_AT_ONCE, min(self._free_bytes, self._allowed_bytes) // (4 * longest))))
         for start in range(0, dataset.shape[0], step):
             part = dataset[start : start + step].tolist()
-            self.claim(text_object_bytes(len(part), sum(map(len, part))), _place(dataset))
+            self.claim(text_object_bytes(len(part), sum(map(len, part))), place_of(dataset))
             raw += part
         return raw
 
@@ -304,11 +358,12 @@ class Reader:
         """Return the size of the longest text of variable length; refuse a file on which HDF5 would hang."""
         if self._longest_text is None:
             with self.checking("a heap of texts"):
+                check_lengths(self.root.file)
                 self._longest_text = longest_in_heaps(self._path)
         return self._longest_text
 
     def _dataset(self, parent: h5py.Group, path: str, ndim: int) -> h5py.Dataset:
-        dataset, place = self.get(parent, path), f"{_place(parent, path)} of {self.name}"
+        dataset, place = self.get(parent, path), f"{place_of(parent, path)} of {self.name}"
         if not isinstance(dataset, h5py.Dataset):
             self.refuse(f"{place} must be an array, but is a group; the file is damaged.")
         if dataset.shape is None or len(dataset.shape) != ndim:
@@ -318,14 +373,14 @@ class Reader:
 
     def _check_storage(self, dataset: h5py.Dataset, place: str) -> None:
         """Refuse arrays that declare more than is stored; a small file can declare terabytes."""
-        declared, stored = _declared_bytes(dataset), min(dataset.id.get_storage_size(), self._status.st_size)
+        declared, stored = declared_bytes(dataset), min(dataset.id.get_storage_size(), self._status.st_size)
         if declared > MAX_INFLATION * stored + MIN_DECLARED_BYTES:
             self.refuse(f"{place} declares {declared} bytes, but only {stored} are stored; the file is damaged.")
-        n_bytes, chunk = _array_bytes(dataset), _chunk_bytes(dataset)
+        n_bytes, chunk = array_bytes(dataset), chunk_bytes(dataset)
         if chunk > max(n_bytes, MAX_UNCHECKED_CHUNK_BYTES):  # HDF5 allocates a whole chunk
             self.refuse(f"{place} has chunks of {chunk} bytes for {n_bytes} bytes of data; the file is damaged.")
         if dataset.size:
-            with self.working(_chunk_bytes(dataset), _place(dataset)):
+            with self.working(chunk_bytes(dataset), place_of(dataset)):
                 problem = check_inflation(dataset)
             if problem:
                 self.refuse(f"{place} {problem}; the file is damaged.")
@@ -333,12 +388,20 @@ class Reader:
     # ---- memory ----
 
     def claim(self, n_bytes: int, place: str) -> None:
-        """Count memory for something that is kept; refuse a file that needs more than was free when it was opened."""
+        """Count memory for something that is kept.
+
+        A file that needs more than was free when it was opened, or than its size allows, is refused.
+        """
         self._claimed_bytes += n_bytes
         if self._claimed_bytes > self._free_bytes:
             self.refuse(
                 f"{self.name} takes more than {self._claimed_bytes / 1e9:.1f} GB up to {place}, but "
                 f"{self._free_bytes / 1e9:.1f} GB are free; networks can be read with mapped=True."
+            )
+        if self._claimed_bytes > self._allowed_bytes:
+            self.refuse(
+                f"{self.name} takes more than {self._allowed_bytes / 1e6:.0f} MB up to {place}, the limit for a file "
+                "of its size; if you trust it, write it again without compression."
             )
 
     @contextmanager
@@ -350,7 +413,7 @@ class Reader:
 
     def _compare(self, dataset: h5py.Dataset, checksum: Callable[[Any], str], values: Any) -> None:
         if self._verifies and attribute(dataset, "checksum") != checksum(values):
-            self.refuse(f"{_place(dataset)} of {self.name} is torn or damaged (wrong checksum); restore a copy.")
+            self.refuse(f"{place_of(dataset)} of {self.name} is torn or damaged (wrong checksum); restore a copy.")
 
     # ---- mapping ----
 
@@ -368,7 +431,7 @@ class Reader:
 
     def _refuse_map(self, dataset: h5py.Dataset, reason: str) -> NoReturn:
         self.refuse(
-            f"{_place(dataset)} of {self.name} {reason}, so it cannot be mapped; read the file without mapped=True "
+            f"{place_of(dataset)} of {self.name} {reason}, so it cannot be mapped; read the file without mapped=True "
             "and write it uncompressed, with fs.write_networks(path, networks)."
         )
 
@@ -379,32 +442,3 @@ class Reader:
         if status is None or not (os.path.samestat(status, self._status) and is_same_content(status, self._status)):
             self.refuse(f"{self.name} was replaced or changed while it was being read; read it again.")
         return mapping
-
-
-def _declared_bytes(dataset: h5py.Dataset) -> int:
-    """Return the memory that reading an array takes: its size, and that of a chunk, which may be larger."""
-    n_bytes = _array_bytes(dataset)
-    return max(n_bytes, _chunk_bytes(dataset)) if n_bytes else 0
-
-
-def _array_bytes(dataset: h5py.Dataset) -> int:
-    return math.prod(dataset.shape) * dataset.id.get_type().get_size()
-
-
-def _chunk_bytes(dataset: h5py.Dataset) -> int:
-    return math.prod(dataset.chunks or (0,)) * dataset.id.get_type().get_size()
-
-
-def _is_long_text(header: Any) -> bool:
-    """Return whether an attribute is one text of variable length."""
-    return header.shape == () and header.dtype.kind == "O" and h5py.check_string_dtype(header.dtype) is not None
-
-
-def _shown(dtype: np.dtype) -> str:
-    """Return a type as a message quotes it; those of records have names of any length."""
-    return printable(dtype, MAX_QUOTED_NAME)
-
-
-def _place(parent: Any, path: str = "") -> str:
-    """Return the path of a member as a message quotes it."""
-    return printable(f"{parent.name}/{path}".strip("/"), MAX_QUOTED_NAME)

@@ -77,6 +77,7 @@ class LinkIndex:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickling and copying, without the lock."""
+        self._current()
         return {name: value for name, value in vars(self).items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -84,6 +85,12 @@ class LinkIndex:
 
     def __repr__(self) -> str:
         return f"LinkIndex({self.n_nodes:,} nodes, {self.metric!r})"
+
+    def _current(self) -> tuple[Segments, NodeNames]:
+        """Return the nodes and their names; refuse a mapped index whose file has been changed."""
+        segments, names = self._state
+        segments.check_unchanged()
+        return segments, names
 
     @property
     def node_names(self) -> NodeNames:
@@ -150,7 +157,7 @@ class LinkIndex:
         self, rows: sparse.csr_array, k: int, candidates: Any = None, exclude: Any = None, n_threads: int = 1
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return what `query` returns, for rows of `Metric.rows`."""
-        segments, names = self._state
+        segments, names = self._current()
         _check_k(k, len(names))
         is_excluded = None if candidates is None else ~names.mask(candidates, "candidates")
         lists = None if exclude is None else names.lists(exclude, rows.shape[0], "exclude")
@@ -161,18 +168,18 @@ class LinkIndex:
 
     def without_links_of(self, positions: np.ndarray) -> LinkIndex:
         """Return an index of the same nodes in which those at some positions have no known links, like new ones."""
-        segments, names = self._state
+        segments, names = self._current()
         index = copy.copy(self)
         index._state = segments.without_links_of(positions), names
         return index
 
     def rows(self) -> sparse.csr_array:
         """Return the weighted rows of all nodes, by position."""
-        return self._state[0].rows()
+        return self._current()[0].rows()
 
     def known_links(self) -> KnownLinks | None:
         """Return the known links that the ranking uses, by position; None if it uses none."""
-        return self._state[0].known
+        return self._current()[0].known
 
     def is_blank(self, rows: sparse.csr_array) -> np.ndarray:
         """Return which rows of `Metric.rows` have no feature that the metric knows, shape (n_rows,)."""
@@ -186,7 +193,7 @@ class LinkIndex:
 
     def neighbours(self, k: int, n_threads: int = 1) -> np.ndarray:
         """Return the positions of the k nearest other nodes of every node, shape (n_nodes, k), nearest first."""
-        segments, names = self._state
+        segments, names = self._current()
         _check_k(k, len(names) - 1)
         itself = np.arange(len(names) + 1), np.arange(len(names))
         return segments.nearest(segments.rows(), int(k), None, itself, n_threads)[0]
@@ -206,13 +213,13 @@ class LinkIndex:
         known = KnownLinks.none(rows.shape[0]) if self.metric.uses_links else None
         added = Segments.of(NodeScores.of(self.metric, rows, known))
         with self._lock:
-            segments, names = self._state
+            segments, names = self._current()
             self._state = segments.plus(added), _with_names(names, nodes, rows.shape[0])
 
     def remove(self, nodes: Any) -> None:
         """Remove nodes, given by names, positions or a mask; the positions of those after them decrease."""
         with self._lock:
-            segments, names = self._state
+            segments, names = self._current()
             is_left = ~names.mask(nodes, "nodes")
             left = names.names[is_left] if names.are_names else np.arange(int(is_left.sum()))
             self._state = segments.without(~is_left), NodeNames(left, names.are_names)
@@ -228,7 +235,7 @@ class LinkIndex:
         """
         from fastspml.ranking.index_files import write_index
 
-        segments, names = self._state
+        segments, names = self._current()
         write_index(path, self.metric, segments.merged(), names, overwrite)
 
     @classmethod
@@ -240,7 +247,8 @@ class LinkIndex:
         path : str or path
         mapped : bool, default True
             Whether features stay in the file, so that several processes share the memory. The file must then not be
-            changed while the index is in use.
+            changed in place while the index is in use. Queries of an index whose file has been changed are refused; a
+            change during a query cannot be detected, see `read_networks`.
         verify : bool, optional
             Whether checksums are compared; by default unless mapped, because that reads the whole file. Indices are
             checked in any case.

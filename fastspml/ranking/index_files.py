@@ -15,8 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.io.elements import INDEX, check_format, read_if_there, read_names, write_format, write_names
+from fastspml.io.matrices import read_features, read_links, write_csr
 from fastspml.io.metric_files import read_metric, write_metric
-from fastspml.io.network_files import read_features, read_links, write_csr
 from fastspml.io.reading import reading
 from fastspml.io.writing import writing
 from fastspml.metric import Metric

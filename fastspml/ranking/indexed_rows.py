@@ -14,6 +14,7 @@ from fastspml.metric import Metric
 from fastspml.metric.diagonal_metric import weighted_rows, weighted_sqnorms
 from fastspml.network import Network
 from fastspml.sparse.csr import KernelCsr, as_kernel_csr, freeze
+from fastspml.sparse.mapped import unchanged
 
 # A search bounds the contribution of the most frequent features instead of summing it. These features make up at most
 # this share of all norms: a larger share makes bounds loose, a smaller one leaves more to sum (.03 to .05 are as fast).
@@ -35,6 +36,12 @@ class IndexedRows:
         """Return the nodes of a network, or weighted rows, indexed for a metric."""
         rows = metric.rows(nodes) if isinstance(nodes, Network) else nodes
         return IndexedRows(rows, None if metric.is_full else rows.T.tocsr())
+
+    def check_unchanged(self) -> None:
+        """Refuse rows in a mapped file that has been changed."""
+        unchanged(self.rows)
+        if self.by_feature is not None:
+            unchanged(self.by_feature)
 
     @cached_property
     def postings(self) -> KernelCsr:

@@ -14,7 +14,7 @@ from fastspml.ranking.indexed_rows import tie_shift
 from fastspml.ranking.known_links import KnownLinks
 from fastspml.ranking.scores import NodeScores, exclude
 from fastspml.sparse.csr import freeze_csr
-from fastspml.sparse.mapped import take_rows
+from fastspml.sparse.mapped import take_rows, unchanged
 
 # The last segment is merged with the one before it if it has at least half as many nodes. A segment is rebuilt if at
 # most half of its nodes are left. So each node is indexed O(log n) times.
@@ -91,6 +91,13 @@ class Segments:
         """Known links among all nodes, by position; None if the ranking uses none."""
         is_one = len(self.segments) == 1 and self.segments[0].is_whole
         return self.segments[0].scores.known if is_one else _joined_links(self.segments)
+
+    def check_unchanged(self) -> None:
+        """Refuse nodes in a mapped file that has been changed."""
+        for segment in self.segments:
+            segment.scores.nodes.indexed.check_unchanged()
+            if segment.scores.known is not None:
+                unchanged(segment.scores.known.links)
 
     def rows(self) -> sparse.csr_array:
         """Return the rows of all nodes, by position."""

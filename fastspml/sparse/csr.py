@@ -110,7 +110,7 @@ def _canonical_dense(block: Any, what: str) -> sparse.csr_array:
         raise ValueError(f"a dense block of {what} has no columns; leave it out.")
     columns: np.ndarray = np.tile(np.arange(n_columns, dtype=index_dtype(n_columns)), n_rows)
     indptr = np.arange(n_rows + 1, dtype=np.int64) * n_columns
-    return _canonical_values(csr_from_parts(block.ravel(), columns, indptr, block.shape), what)
+    return canonical_values(csr_from_parts(block.ravel(), columns, indptr, block.shape), what)
 
 
 def block_bounds(n_features: int, dense_blocks: Sequence[int]) -> np.ndarray:
@@ -133,7 +133,7 @@ def widths_of_bounds(bounds: Any, n_features: int) -> tuple[int, ...]:
 
 def canonical_features(features: Any, what: str = "features") -> sparse.csr_array:
     """Return one matrix as a canonical CSR array of float32 or float64; refuse values that are not finite."""
-    return _canonical_values(_csr_copy(features, what), what)
+    return canonical_values(_csr_copy(features, what), what)
 
 
 def counts_as_floats(values: Any) -> np.ndarray:
@@ -143,7 +143,8 @@ def counts_as_floats(values: Any) -> np.ndarray:
     return numbers.astype(np.float32) if is_exact else numbers
 
 
-def _canonical_values(matrix: sparse.csr_array, what: str) -> sparse.csr_array:
+def canonical_values(matrix: sparse.csr_array, what: str) -> sparse.csr_array:
+    """Return a CSR array as a canonical one of float32 or float64; refuse nan and inf. Its values may be replaced."""
     if matrix.dtype.kind in "biu":
         is_exact = matrix.nnz == 0 or max(int(matrix.data.max()), -int(matrix.data.min())) <= LARGEST_EXACT_FLOAT32
         matrix.data = matrix.data.astype(np.float32 if is_exact else np.float64)

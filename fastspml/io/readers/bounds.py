@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fastspml.io.limits import MEMORY_PER_BYTE
+
 UNPACKED_BYTES = 2**25
-MOST_EXPANSION = 100
+MOST_EXPANSION = MEMORY_PER_BYTE  # of any file, see `fastspml.io.limits`
 
 LONGEST_LINE = 2**25  # bytes; whole books are shorter
+MOST_FIELDS = 2**21  # of a line; a field of one character takes 60 bytes in memory
 LONGEST_NAME = 1000  # characters of the name of a node, task or feature
 LARGEST_INDEX = 2**31 - 1  # of a feature
 MOST_CELLS = 2**20  # of a MATLAB cell array

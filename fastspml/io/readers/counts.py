@@ -12,10 +12,10 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.io.readers.edges import DELIMITERS, table_suffix, word_count
-from fastspml.io.readers.lines import Problems, check_name, numbered_lines, parse_json, shown
+from fastspml.io.readers.lines import Problems, check_name, numbered_lines, parse_json, shown, split_fields
 from fastspml.io.readers.text import document_rows
 from fastspml.sparse.csr import counts_as_floats
-from fastspml.tokens import Tokenizer
+from fastspml.tokens import Tokenizer, each_word
 
 EXPECTED = 'expected JSON like {"id": "anna", "words": {"chess": 2}} or {"id": "anna", "text": "plays chess"}'
 
@@ -59,7 +59,7 @@ def read_counts(
     columns: list[int] = []
     values: list[float] = []
     n_unknown = 0
-    for name, words in _nodes(path, tokenizer, [id_column, text_column], problems):
+    for name, words in _nodes(path, [id_column, text_column], problems):
         for word, count in words.items():
             if word in position:
                 rows.append(len(names))
@@ -73,9 +73,7 @@ def read_counts(
     return names, counts, n_unknown
 
 
-def _nodes(
-    path: str | Path, tokenizer: Tokenizer, columns: list[str], problems: Problems
-) -> Iterator[tuple[str, dict[str, float]]]:
+def _nodes(path: str | Path, columns: list[str], problems: Problems) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield the name and the counts of each node; lines that cannot be read are added to the problems."""
     is_table = table_suffix(path) in DELIMITERS
     lines: Iterator[tuple[int, Any]] = (
@@ -83,25 +81,25 @@ def _nodes(
     )
     for number, line in lines:
         try:
-            node = _parse_row(line, tokenizer) if is_table else _parse(line, tokenizer)
+            node = _parse_row(line) if is_table else _parse(line)
         except ValueError as error:
             problems.add(path, number, str(error))
             continue
         yield node
 
 
-def _parse_row(values: list[str], tokenizer: Tokenizer) -> tuple[str, dict[str, float]]:
+def _parse_row(values: list[str]) -> tuple[str, dict[str, float]]:
     """Return the name and the counts of a node of a table."""
     name, text = values
     check_name(name, "node")
-    return name, dict(Counter(tokenizer.words(text)))
+    return name, dict(Counter(each_word(text)))
 
 
-def _parse(line: str, tokenizer: Tokenizer) -> tuple[str, dict[str, float]]:
+def _parse(line: str) -> tuple[str, dict[str, float]]:
     """Return the name and the counts of a node."""
     if line.lstrip().startswith("{"):
-        return _parse_record(parse_json(line), tokenizer)
-    name, *entries = line.split()
+        return _parse_record(parse_json(line))
+    name, *entries = split_fields(line)
     check_name(name, "node")
     words: dict[str, float] = {}
     for word, count in map(word_count, entries):
@@ -109,7 +107,7 @@ def _parse(line: str, tokenizer: Tokenizer) -> tuple[str, dict[str, float]]:
     return name, words
 
 
-def _parse_record(record: dict[str, Any], tokenizer: Tokenizer) -> tuple[str, dict[str, float]]:
+def _parse_record(record: dict[str, Any]) -> tuple[str, dict[str, float]]:
     name = record.get("id", record.get("node"))
     if not isinstance(name, (str, int)) or isinstance(name, bool):
         raise ValueError(EXPECTED)
@@ -118,7 +116,7 @@ def _parse_record(record: dict[str, Any], tokenizer: Tokenizer) -> tuple[str, di
     if isinstance(words, dict):
         return str(name), {word: _count(word, value) for word, value in words.items()}
     if words is None and isinstance(text, str):
-        return str(name), dict(Counter(tokenizer.words(text)))
+        return str(name), dict(Counter(each_word(text)))
     raise ValueError(EXPECTED)
 
 

@@ -11,7 +11,7 @@ STANZAS_PER_REPORT = 5000
 
 
 class Stanza:
-    """The wanted fields of a stanza, each with the number of its first line and its lines."""
+    """The wanted fields of a stanza, each with the number of its first line and its value."""
 
     __slots__ = ("fields", "is_damaged", "line", "path")
 
@@ -19,16 +19,16 @@ class Stanza:
         self.path = path
         self.line = 0  # the number of its first line; 0 while it has none
         self.is_damaged = False  # whether a line of it was bad
-        self.fields: dict[bytes, tuple[int, list[bytes]]] = {}
+        self.fields: dict[bytes, tuple[int, bytearray]] = {}
 
     def text(self, name: str, problems: Problems) -> str:
         """Return the text of a field, stripped; "" if it is missing."""
         key = name.encode()
         if key not in self.fields:
             return ""
-        line, parts = self.fields[key]
+        line, value = self.fields[key]
         try:
-            return b"\n".join(parts).decode("utf-8").strip()
+            return value.decode("utf-8").strip()
         except UnicodeDecodeError:
             problems.add(self.path, line, f"the field {name} is not UTF-8 text")
             return ""
@@ -39,7 +39,7 @@ def _stanzas(path: Path, wanted: Sequence[str], problems: Problems) -> Iterator[
     _check_compression(path)
     names = frozenset(name.encode() for name in wanted)
     stanza = Stanza(path)
-    current: list[bytes] | None = None
+    current: bytearray | None = None
     for number, line in numbered_bytes(path):
         if not line or line.isspace():
             if stanza.line:
@@ -48,7 +48,8 @@ def _stanzas(path: Path, wanted: Sequence[str], problems: Problems) -> Iterator[
             current = None
         elif line[0] in b" \t":
             if current is not None:
-                current.append(line)
+                current += b"\n"
+                current += line
             elif not stanza.line:
                 problems.add(path, number, "continues a field, but there is no field before it")
         else:
@@ -62,7 +63,7 @@ def _stanzas(path: Path, wanted: Sequence[str], problems: Problems) -> Iterator[
                 if name in stanza.fields:
                     problems.add(path, number, f"the field {name.decode()} appeared before in its stanza")
                 else:
-                    current = [value]
+                    current = bytearray(value)
                     stanza.fields[name] = (number, current)
     if stanza.line:
         yield stanza

@@ -16,9 +16,9 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import is_whole, quoted
-from fastspml.io.readers.bounds import LONGEST_NAME
+from fastspml.io.readers.bounds import LONGEST_NAME, MOST_FIELDS
 from fastspml.io.readers.deb822 import Stanza, read_stanzas
-from fastspml.io.readers.lines import Problems, Report, as_paths, listed, shown
+from fastspml.io.readers.lines import Problems, Report, as_paths, listed, shown, split_fields
 from fastspml.network import Network
 from fastspml.tokens import WORD, Tokenizer, check_cuts, count_words
 
@@ -244,14 +244,20 @@ def _package(
 ) -> _Package:
     targets: dict[str, list[str]] = {}
     for kind in kinds:
-        targets[kind] = []
-        for relation in stanza.text(kind, problems).split(","):
+        names: dict[str, None] = {}
+        try:
+            relations = split_fields(stanza.text(kind, problems), ",")
+        except ValueError as error:
+            problems.add(stanza.path, stanza.fields[kind.encode()][0], f"{kind} of {name} {error}")
+            relations = []
+        for relation in relations:
             found = parse(relation)
             if found is None:
                 line, got = stanza.fields[kind.encode()][0], relation.strip()[:40]
                 problems.add(stanza.path, line, f"{kind} of {name} names no package: {got!r}")
             else:
-                targets[kind] += found
+                names.update(dict.fromkeys(found))
+        targets[kind] = list(names)
     return _Package(
         name=name,
         version=stanza.text("Version", problems),
@@ -264,13 +270,16 @@ def _package(
 
 
 def _alternatives(relation: str) -> tuple[str, ...] | None:
-    """Return the names in `a (>= 1) | b:any [amd64]`, none if it is blank; None if it cannot be parsed."""
+    """Return the names in `a (>= 1) | b:any [amd64]`, each once, none if it is blank; None if it cannot be parsed."""
     if not relation.strip():
         return ()  # after a comma at the end
-    matches = [RELATION.fullmatch(alternative) for alternative in relation.split("|")]
-    if not all(matches):
-        return None
-    return tuple(match[1] for match in matches if match is not None)
+    names: dict[str, None] = {}
+    for alternative in relation.split("|", MOST_FIELDS):
+        match = RELATION.fullmatch(alternative)  # never the rest of a relation that has too many, which contains |
+        if match is None:
+            return None
+        names[match[1]] = None
+    return tuple(names)
 
 
 def _version_key(version: str) -> tuple:

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.checks import printable, quoted
+from fastspml.io.readers import bounds
 from fastspml.io.readers.bounds import LARGEST_INDEX, LONGEST_NAME
 from fastspml.io.readers.lines import (
     NO_NAME,
@@ -25,6 +26,7 @@ from fastspml.io.readers.lines import (
     numbered_lines,
     parse_number,
     shown,
+    split_fields,
 )
 from fastspml.links import weights_refused
 from fastspml.network import Network
@@ -180,7 +182,8 @@ def _edge_fields(path: str | Path, suffix: str, problems: Problems) -> Iterator[
             yield number, [field.strip() for field in fields]
     else:
         for number, line in numbered_lines(path, problems):
-            yield number, [field.strip() for field in line.split(",")] if "," in line else line.split()
+            # What follows the second field is ignored, however many fields it has.
+            yield number, [field.strip() for field in line.split(",", 2)] if "," in line else line.split(None, 2)
 
 
 def csv_records(path: str | Path, delimiter: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
@@ -190,6 +193,8 @@ def csv_records(path: str | Path, delimiter: str, problems: Problems) -> Iterato
     def feed() -> Iterator[str]:
         for number, line in numbered_lines(path, problems, keep_empty=True):
             fed.append(number)
+            if line.count(delimiter) >= bounds.MOST_FIELDS:
+                raise ValueError(f"{Path(path).name}, line {number}: has more than {bounds.MOST_FIELDS:,} fields.")
             yield line + "\n"
 
     reader = csv.reader(feed(), delimiter=delimiter, strict=True)
@@ -215,7 +220,7 @@ def csv_records(path: str | Path, delimiter: str, problems: Problems) -> Iterato
 
 def _detect_form(path: str | Path) -> str:
     for _, line in numbered_lines(path, Problems()):
-        fields = line.partition("#")[0].split()
+        fields = line.partition("#")[0].split(None, bounds.MOST_FIELDS)
         has_head = bool(fields) and ":" not in fields[0]
         entries = fields[1:] if has_head else fields
         if entries:
@@ -235,17 +240,15 @@ def _read_svmlight(path: str | Path, problems: Problems, report: Report | None) 
         if line.lstrip().startswith("#"):
             continue
         try:
-            row = [
-                _entry(field)
-                for place, field in enumerate(line.partition("#")[0].split())
-                if not field.startswith("qid:") and (place > 0 or ":" in field)
-            ]
+            for place, field in enumerate(split_fields(line.partition("#")[0])):
+                if not field.startswith("qid:") and (place > 0 or ":" in field):
+                    index, value = _entry(field)
+                    indices.append(index)
+                    values.append(value)
         except ValueError as error:
             problems.add(path, number, str(error))
+            del indices[indptr[-1] :], values[indptr[-1] :]
             continue
-        for index, value in row:
-            indices.append(index)
-            values.append(value)
         indptr.append(len(indices))
         if report is not None and len(indptr) % LINES_PER_REPORT == 0:
             report("reading features", len(indptr) - 1, None)
@@ -276,19 +279,22 @@ def _read_words(path: str | Path, problems: Problems, report: Report | None) -> 
     for number, line in numbered_lines(path, problems):
         if line.lstrip().startswith("#"):
             continue
-        name, *entries = line.split()
+        n_known = len(column)
         try:
+            name, *entries = split_fields(line)
             check_name(name, "node")
             if name in nodes:
                 raise ValueError(f"{shown(name)} appeared before; a node has one line only")
-            row = [word_count(entry) for entry in entries]
+            for word, count in map(word_count, entries):
+                indices.append(column.setdefault(word, len(column)))
+                values.append(count)
         except ValueError as error:
             problems.add(path, number, str(error))
+            del indices[indptr[-1] :], values[indptr[-1] :]
+            while len(column) > n_known:
+                column.popitem()  # the last one: a word of this line only
             continue
         nodes[name] = len(nodes)
-        for word, count in row:
-            indices.append(column.setdefault(word, len(column)))
-            values.append(count)
         indptr.append(len(indices))
         if report is not None and len(indptr) % LINES_PER_REPORT == 0:
             report("reading features", len(indptr) - 1, None)
@@ -296,7 +302,7 @@ def _read_words(path: str | Path, problems: Problems, report: Report | None) -> 
     sorted_column = np.empty(len(column), dtype=np.int64)
     for new, word in enumerate(vocabulary):
         sorted_column[column[word]] = new
-    columns = sorted_column[np.array(indices, dtype=np.int64)]
+    columns = sorted_column[np.frombuffer(indices, dtype=np.int64)] if indices else sorted_column[:0]
     return _Features(_matrix(values, columns, indptr, len(vocabulary)), list(nodes), vocabulary)
 
 
@@ -312,5 +318,5 @@ def word_count(entry: str) -> tuple[str, float]:
 
 
 def _matrix(values: array, columns: np.ndarray, indptr: array, n_features: int) -> sparse.csr_array:
-    data = as_counts(np.array(values, dtype=np.float64))
+    data = as_counts(np.frombuffer(values, dtype=np.float64) if values else np.zeros(0))
     return sparse.csr_array((data, columns, np.array(indptr)), shape=(len(indptr) - 1, n_features))

@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.io.readers.bounds import LONGEST_LINE, LONGEST_NAME, NAME_ARRAY_BYTES, check_unpacked
+from fastspml.io.readers.bounds import LONGEST_LINE, LONGEST_NAME, MOST_FIELDS, NAME_ARRAY_BYTES, check_unpacked
 
 SHOWN_PROBLEMS = 5  # a message shows the first few bad lines and counts them all
 SHOWN_CHARACTERS = 40  # of a piece of a file
@@ -126,6 +126,14 @@ def numbered_lines(path: str | Path, problems: Problems, keep_empty: bool = Fals
             text = text.removeprefix("\ufeff")  # a byte order mark, which some editors write
         if keep_empty or text.strip():
             yield number, text
+
+
+def split_fields(line: str, separator: str | None = None) -> list[str]:
+    """Return the fields of a line, by default those between blanks; refuse a line that has too many."""
+    fields = line.split(separator, MOST_FIELDS)
+    if len(fields) > MOST_FIELDS:
+        raise ValueError(f"has more than {MOST_FIELDS:,} fields")
+    return fields
 
 
 def as_paths(paths: str | Path | Iterable[str | Path], what: str) -> list[Path]:

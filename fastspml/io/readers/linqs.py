@@ -21,6 +21,7 @@ from fastspml.io.readers.lines import (
     parse_row,
     rows_to_csr,
     shown,
+    split_fields,
 )
 from fastspml.network import Network
 
@@ -100,7 +101,11 @@ def _read_papers(path: Path, problems: Problems) -> Papers:
     """Return papers and their features: lines "id value value ... label"."""
     lines: list[tuple[int, str, int, Row | str]] = []  # number, paper, fields, and the row or what is wrong with it
     for line, text in numbered_lines(path, problems):
-        paper, *values = _fields(text)
+        try:
+            paper, *values = _fields(text)
+        except ValueError as error:
+            problems.add(path, line, str(error))
+            continue
         try:
             check_name(paper, "paper")
             lines.append((line, paper, len(values) + 1, parse_row(values[:-1])))
@@ -134,9 +139,12 @@ def _read_links(path: Path, papers: Papers, problems: Problems) -> np.ndarray:
     """Return links, shape (m, 2), from the citing paper to the cited one."""
     edges = []
     for line, text in numbered_lines(path, problems):
-        fields = _fields(text)
-        if len(fields) != 2:
-            problems.add(path, line, f"expected the cited and the citing paper, got {len(fields)} fields")
+        try:
+            fields = _fields(text)
+            if len(fields) != 2:
+                raise ValueError(f"expected the cited and the citing paper, got {len(fields)} fields")
+        except ValueError as error:
+            problems.add(path, line, str(error))
             continue
         cited, citing = (papers.positions.get(paper) for paper in fields)
         if cited is None or citing is None:
@@ -150,4 +158,4 @@ def _read_links(path: Path, papers: Papers, problems: Problems) -> np.ndarray:
 
 def _fields(text: str) -> list[str]:
     text = text.strip()
-    return [field.strip() for field in text.split("\t")] if "\t" in text else text.split()
+    return [field.strip() for field in split_fields(text, "\t")] if "\t" in text else split_fields(text)

@@ -12,6 +12,7 @@ from numpy.lib.format import MAGIC_PREFIX
 from scipy import sparse
 
 from fastspml.checks import quoted
+from fastspml.io.limits import check_n_features
 from fastspml.io.readers.bounds import TooLargeError, check_unpacked
 from fastspml.io.readers.lines import as_counts, distinct_names
 from fastspml.io.readers.npy import ADVICE, ITEM_BYTES, read_array, short_reason
@@ -246,7 +247,7 @@ def _shape(arrays: Arrays) -> tuple[int, int]:
 
 def _network(path: Path, arrays: Arrays, edges: np.ndarray) -> Network:
     return Network.from_edges(
-        _features(arrays),
+        _features(path, arrays),
         edges,
         directed=True,
         name=path.stem,
@@ -255,8 +256,9 @@ def _network(path: Path, arrays: Arrays, edges: np.ndarray) -> Network:
     )
 
 
-def _features(arrays: Arrays) -> sparse.csr_array:
+def _features(path: Path, arrays: Arrays) -> sparse.csr_array:
     n_nodes, n_features = _shape(arrays)
+    check_n_features("X", n_features, path.stat().st_size)
     indptr, indices = _vector(arrays, "X_indptr", "iu"), _vector(arrays, "X_indices", "iu")
     data = _vector(arrays, "X_data", "biuf")
     check_csr(indptr, indices, len(data), n_nodes, n_features, "X")

@@ -19,6 +19,7 @@ from fastspml.io.readers.lines import (
     parse_row,
     rows_to_csr,
     shown,
+    split_fields,
 )
 from fastspml.network import Network
 
@@ -128,8 +129,8 @@ def _read_ego(path: Path) -> list[str]:
     if len(lines) != 1:
         raise ValueError(f"{path.name} must hold one line, the features of the ego; it has {len(lines)}.")
     number, text = lines[0]
-    values = text.split()
     try:
+        values = split_fields(text)
         parse_row(values)
     except ValueError as error:
         raise ValueError(f"{path.name}, line {number}: {error}; correct the file.") from None
@@ -160,7 +161,11 @@ def _read_alters(path: Path, ego: str, n_features: int, problems: Problems) -> A
     """Return the alters and their features: lines "id value value ..."."""
     alters = Alters({}, [], set())
     for line, text in numbered_lines(path, problems):
-        node, *values = text.split()
+        try:
+            node, *values = split_fields(text)
+        except ValueError as error:
+            problems.add(path, line, str(error))
+            continue
         if node == ego or node in alters.positions:
             problems.add(path, line, f"node {shown(node)} " + ("is the ego" if node == ego else "appeared before"))
             continue
@@ -184,7 +189,11 @@ def _read_circles(path: Path, ego: str, alters: Alters, problems: Problems) -> l
     names, circles = [], []
     for line, text in numbered_lines(path, problems):
         name, _, rest = text.strip().partition("\t" if "\t" in text.strip() else " ")
-        ids = set(rest.split()) - alters.dropped - {ego}
+        try:
+            ids = set(split_fields(rest)) - alters.dropped - {ego}
+        except ValueError as error:
+            problems.add(path, line, str(error))
+            continue
         unknown = sorted(ids - alters.positions.keys())
         if unknown:
             nodes = "a node" if len(unknown) == 1 else f"{len(unknown)} nodes"
@@ -206,9 +215,12 @@ def _read_edges(path: Path, alters: Alters, problems: Problems) -> list[tuple[in
     """Return friendships as pairs of positions: lines "id id"."""
     edges = []
     for line, text in numbered_lines(path, problems):
-        nodes = text.split()
-        if len(nodes) != 2:
-            problems.add(path, line, f"expected two nodes, got {len(nodes)}")
+        try:
+            nodes = split_fields(text)
+            if len(nodes) != 2:
+                raise ValueError(f"expected two nodes, got {len(nodes)}")
+        except ValueError as error:
+            problems.add(path, line, str(error))
             continue
         unknown = [node for node in nodes if node not in alters.positions]
         if unknown:
