@@ -591,7 +591,10 @@ def test_other_networks_or_versions(short, file, tmp_path):
     folder = stopped(config, tmp_path / "run")
     nets = fs.read_networks(file)
     fs.write_networks(copy, nets[::-1], overwrite=True)
-    with pytest.raises(ValueError, match="nets.h5 has changed since the run in .* was started; restore it"):
+    with pytest.raises(
+        ValueError,
+        match="nets.h5 has changed since the run in .* was started: the tasks have another order; restore it",
+    ):
         train(config, folder)
     fs.write_networks(copy, nets, overwrite=True)
     versions = folder / "versions.json"

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ from fastspml.runs.config import as_toml, differing_keys, read_run_config, resol
 from fastspml.text_files import write_whole_text
 
 LOG = "log.jsonl"
+CHECKPOINT = re.compile("([0-9]{1,18})[.]h5")
 PARTIAL = ".fastspml-*.partial"  # files that a killed writer leaves behind: `write_whole_text`, or `io.writing`
 
 
@@ -177,6 +179,13 @@ def first_start(folder: Path) -> dict[str, Any]:
 def selected_trial(folder: Path) -> dict[str, Any]:
     """Return the log line of the setting that `fastspml select` chose; empty if there is none."""
     return next((line for line in Lines(folder / LOG).read() if line.get("event") == "selected"), {})
+
+
+def checkpoint_iterations(folder: Path) -> dict[Path, int]:
+    """Return the files of checkpoints in a folder, newest first, and the iteration that each is named by."""
+    named = {path: CHECKPOINT.fullmatch(path.name) for path in folder.glob("*.h5")}
+    found = {path: int(match[1]) for path, match in named.items() if match}
+    return dict(sorted(found.items(), key=lambda item: (item[1], item[0].name), reverse=True))
 
 
 def now() -> str:

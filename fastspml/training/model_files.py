@@ -80,14 +80,16 @@ def save_model(path: str | os.PathLike[str], model: SPML | MTSPML | Metric, over
         file.check_n_features("the model", getattr(model, "n_features_", getattr(model, "n_features", 0)))
 
 
-def save_checkpoint(path: str | os.PathLike[str], model: Any) -> None:
+def save_checkpoint(path: str | os.PathLike[str], model: Any, origin: str | None = None) -> None:
     """Save a model from within `progress`, during a fit: everything that `resume` needs, but no metrics.
 
-    An existing file is replaced.
+    An existing file is replaced. `origin` is a text that `checkpoint_origin` returns.
     """
     with writing(path, overwrite=True) as file:
         write_format(file, MODEL)
         _write_learner(file, file.root, "checkpoint", model, with_metrics=False)
+        if origin is not None:
+            file.text(file.root, "origin", origin)
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> Any:
@@ -96,6 +98,13 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Any:
         check_format(file, MODEL)
         file.verify()
         return _read_learner(file, file.root, "checkpoint", with_metrics=False)
+
+
+def checkpoint_origin(path: str | os.PathLike[str]) -> str | None:
+    """Return the `origin` that a checkpoint was saved with; None if it was saved without one."""
+    with reading(path) as file:
+        file.verify()
+        return read_if_there(file, file.root, "origin", Reader.text)
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
