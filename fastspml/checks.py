@@ -83,13 +83,24 @@ def check_progress(progress: Any, allow_bar: bool = True) -> None:
     raise TypeError(f"progress must be {kinds}; got {quoted(progress)}.")
 
 
-def float_array(values: Any, what: str) -> np.ndarray:
-    """Return values as an array of float64; refuse what is not numbers."""
+def unmasked(values: Any, what: str) -> Any:
+    """Return values unchanged; refuse masked ones, also in a list of arrays, because NumPy would ignore the masks."""
     import numpy as np
 
+    parts = [values, *values] if isinstance(values, (list, tuple)) else [values]
+    if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in parts):
+        raise ValueError(f"{what} has masked values; leave them out, or replace them with .filled(value).")
+    return values
+
+
+def float_array(values: Any, what: str) -> np.ndarray:
+    """Return values as an array of float64; refuse what is not numbers, and masked values."""
+    import numpy as np
+
+    unmasked(values, what)
     try:
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # the last for integers that no float can hold
         raise ValueError(f"{what} must be an array of numbers, got {quoted(values)}.") from None
 
 

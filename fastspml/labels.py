@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.checks import quoted
+from fastspml.checks import quoted, unmasked
 
 NUL = "\0"  # ends a string in arrays and in HDF5 files
 
 
 def check_labels(labels: Any, size: int, what: str, noun: str) -> np.ndarray:
     """Return names as a string or integer array, one per node or feature, all distinct."""
-    given = labels
+    given = unmasked(labels, what)
     labels = np.asarray(labels)
     if not labels.size:
         labels = labels.astype(str)

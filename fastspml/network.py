@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import quoted
+from fastspml.checks import quoted, unmasked
 from fastspml.interop import Conversions
 from fastspml.labels import are_strings, check_labels, find_labels, frame_labels, frame_values, is_frame
 from fastspml.links import canonical_links, check_node_order, check_same_index, edge_positions, nodes_of_links
@@ -372,7 +372,7 @@ class Network(Conversions):
         >>> net.positions([True, False, True])
         array([0, 2])
         """
-        nodes = np.asarray(nodes)
+        nodes = np.asarray(unmasked(nodes, "nodes"))
         if nodes.dtype == bool:
             if nodes.shape != (self.n_nodes,):
                 raise ValueError(f"a mask of nodes must have shape ({self.n_nodes},), got {nodes.shape}.")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.checks import ROUNDING, check_seed, is_whole, quoted
+from fastspml.checks import ROUNDING, check_seed, is_whole, quoted, unmasked
 from fastspml.display import counted
 from fastspml.network import Network
 from fastspml.network_lists import as_networks
@@ -176,7 +176,7 @@ def _as_anchors(networks: Sequence[Network], anchors: Iterable[Any]) -> set[Any]
 
 def _descending(values: Any, network: Network) -> np.ndarray:
     """Return numbers that sort the nodes by their values, the largest first; equal values have equal numbers."""
-    values = np.asarray(values)
+    values = np.asarray(unmasked(values, "by"))
     if values.shape != (network.n_nodes,):
         raise ValueError(
             f"by has shape {values.shape}, but {network.name!r} has {network.n_nodes} nodes; one value each is needed."

@@ -30,6 +30,56 @@ def test_wrong_arguments_cost_a_short_sentence(call, sentence):
     assert len(str(refused.value)) < 300
 
 
+MASK = [True, False, False, False]
+NUMBERS, NAMES = np.ma.array([0, 1, 2, 3], mask=MASK), np.ma.array(list("abcd"), mask=MASK)
+MATRIX = np.ma.array(np.eye(4), mask=np.eye(4, dtype=bool))
+METRIC = fs.Metric.identity(4)
+INDEX = fs.LinkIndex(METRIC, NETWORK)
+FITTED = Calibration.fit(np.arange(20.0), np.arange(20) % 2, np.arange(20) // 4)
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda: fs.Network.from_edges(np.eye(4), np.ma.array([[0, 1], [1, 2]], mask=[[1, 0], [0, 0]])), "edges"),
+        (lambda: fs.Network.from_edges(np.eye(4), [NUMBERS[:2], NUMBERS[2:]]), "edges"),
+        (lambda: fs.Network(np.eye(4), nodes=NAMES), "nodes"),
+        (lambda: fs.Network(np.eye(4), nodes=NUMBERS), "nodes"),
+        (lambda: fs.Network(np.eye(4), vocabulary=NAMES), "vocabulary"),
+        (lambda: fs.Network([sparse.csr_array(np.eye(4)), np.ones((4, 1))], vocabulary=NAMES), "vocabulary"),
+        (lambda: NETWORK.positions(NUMBERS), "nodes"),
+        (lambda: NETWORK.split(by=NUMBERS), "by"),
+        (lambda: fs.Metric.diagonal(NUMBERS), "weights"),
+        (lambda: fs.Metric.diagonal([1.0, np.ma.masked]), "weights"),
+        (lambda: fs.Metric.full(MATRIX), "matrix"),
+        (lambda: fs.Metric.factored(NUMBERS, np.ones((4, 1))), "weights"),
+        (lambda: fs.Metric.factored(np.ones(4), MATRIX), "factors"),
+        (lambda: fs.Metric.diagonal(np.ones(4), vocabulary=NAMES), "vocabulary"),
+        (lambda: INDEX.query(np.eye(4), k=1, candidates=NUMBERS), "candidates"),
+        (lambda: INDEX.query(np.eye(4), k=1, exclude=NUMBERS), "exclude"),
+        (lambda: INDEX.query(np.eye(4), k=1, exclude=[NUMBERS, [0], [0], [0]]), "exclude"),
+        (lambda: fs.link_auc(METRIC, NETWORK, NUMBERS), "nodes"),
+        (lambda: fs.link_quality(METRIC, NETWORK, NUMBERS), "nodes"),
+        (lambda: fs.predict_links(METRIC, NETWORK, NAMES), "new"),
+        (lambda: Calibration.fit(NUMBERS, [0, 1, 0, 1], [0, 0, 1, 1]), "scores"),
+        (lambda: Calibration.fit(np.ones(4), np.ma.array([0, 1, 0, 1], mask=MASK), [0, 0, 1, 1]), "labels"),
+        (lambda: Calibration.fit(np.ones(4), [0, 1, 0, 1], NUMBERS), "nodes"),
+        (lambda: Calibration.fit(np.ones(4), [0, 1, 0, 1], [0, 0, 1, 1], weights=NUMBERS), "weights"),
+        (lambda: FITTED.probability(NUMBERS), "scores"),
+        (lambda: FITTED.n_links(NUMBERS), "scores"),
+        (lambda: fs.Tokenizer().count(["a"], NAMES), "vocabulary"),
+    ],
+)
+def test_masks_are_refused_rather_than_ignored(call, what):
+    with pytest.raises(ValueError, match=rf"^{what} has masked values; leave them out, or replace them"):
+        call()
+
+
+def test_a_mask_that_hides_nothing_is_harmless():
+    assert NETWORK.positions(np.ma.array([1, 2], mask=False)).tolist() == [1, 2]
+    assert fs.Metric.diagonal(np.ma.array([1.0, 2.0])).weights.tolist() == [1.0, 2.0]
+
+
 def test_the_number_of_pairs_may_have_a_small_type():
     metric = fs.Metric.factored(np.ones(20), np.ones((20, 1)))
     pairs = metric.explain_pairs(np.ones(20), np.ones(20), k=np.int8(3))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import outer_stacklevel, quoted
+from fastspml.checks import outer_stacklevel, quoted, unmasked
 
 # Integers up to here are exact in float32, so that counts take half the memory.
 LARGEST_EXACT_FLOAT32 = 2**24
@@ -190,10 +190,8 @@ def _csr_copy(matrix: Any, what: str) -> sparse.csr_array:
 
 
 def _as_array(values: Any, what: str) -> np.ndarray:
-    """Return anything dense as an ndarray; refuse masked values, whose masks NumPy would ignore."""
-    if np.ma.is_masked(values):
-        raise ValueError(f"{what} has masked values; replace them, for example by zeros with {what}.filled(0).")
-    return np.asarray(values)
+    """Return anything dense as an ndarray; refuse masked values."""
+    return np.asarray(unmasked(values, what))
 
 
 def _as_numbers(matrix: Any, what: str) -> Any:
