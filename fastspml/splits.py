@@ -201,7 +201,7 @@ def _test_count(network: Network, n_anchors: int, test_size: float) -> int:
         raise ValueError(f"test_size must be a share between 0 and 1 or a number of nodes, got {quoted(test_size)}.")
     if not 0 < count < n_nodes:
         raise ValueError(
-            f"test_size {test_size!r} hides {count} of the {n_nodes} nodes of {network.name!r}; "
+            f"test_size {quoted(test_size)} hides {quoted(count)} of the {n_nodes} nodes of {quoted(network.name)}; "
             "at least one must be hidden and one left to train on."
         )
     return count

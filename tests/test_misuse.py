@@ -30,6 +30,48 @@ def test_wrong_arguments_cost_a_short_sentence(call, sentence):
     assert len(str(refused.value)) < 300
 
 
+BIG = [10**400, -(10**400), 10**5000, -(10**5000)]  # beyond floats, and beyond what Python converts to digits
+
+
+@pytest.mark.parametrize("big", BIG, ids=["10**400", "-10**400", "10**5000", "-10**5000"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda big: INDEX.query(np.eye(4), k=1, radius=big),
+        lambda big: INDEX.query(np.eye(4), k=big),
+        lambda big: fs.Metric.diagonal([big]),
+        lambda big: fs.Metric.diagonal(np.ones(4), neighbour_weight=big),
+        lambda big: fs.Metric.diagonal(np.ones(4), score="similarity", length_weight=big),
+        lambda big: fs.Metric.full([[big]]),
+        lambda big: Calibration.fit([big, 1], [0, 1], [0, 1]),
+        lambda big: NETWORK.split(big),
+        lambda big: NETWORK.folds(big),
+        lambda big: fs.synthetic_networks(n_tasks=big),
+        lambda big: fs.SPML(n_iters=big).fit(NETWORK),
+        lambda big: fs.SPML(seed=big).fit(NETWORK),
+        lambda big: fs.SPML(margin=big).fit(NETWORK),
+        lambda big: fs.SPML(step=big).fit(NETWORK),
+        lambda big: fs.SPML(reg=big).fit(NETWORK),
+        lambda big: fs.SPML(rank=big).fit(NETWORK),
+        lambda big: fs.MTSPML(task_reg=big).fit(NETWORK),
+        lambda big: fs.save_model("/dev/null/x.h5", fs.SPML(n_iters=big)),
+    ],
+)
+def test_integers_beyond_floats_cost_a_short_sentence(call, big):
+    with pytest.raises((ValueError, OSError)) as refused:
+        call(big)
+    assert len(str(refused.value)) < 300
+    assert "set_int_max_str_digits" not in str(refused.value)
+
+
+def test_a_model_with_a_huge_parameter_can_be_shown_and_may_project_seldom():
+    assert repr(fs.SPML(n_iters=10**5000)) == "SPML(n_iters=an integer of about 5,001 digits)"
+    assert fs.SPML(n_iters=5, metric="full", projection=10**5000).fit(NETWORK).n_iters_ == 5
+    assert fs.SPML(n_iters=5, seed=0).fit(NETWORK.split(0.25, seed=2**1024 - 1).train).n_iters_ == 5
+    with pytest.raises(ValueError, match=r"seed must be an integer below 2\*\*1024, got"):
+        NETWORK.split(0.25, seed=2**1024)
+
+
 MASK = [True, False, False, False]
 NUMBERS, NAMES = np.ma.array([0, 1, 2, 3], mask=MASK), np.ma.array(list("abcd"), mask=MASK)
 MATRIX = np.ma.array(np.eye(4), mask=np.eye(4, dtype=bool))

@@ -340,6 +340,27 @@ def test_values_that_differ_count_only_if_they_change_the_result(model):
     assert differing_keys(before | {"seed": 1, "margin": 0.5}, before) == ["margin", "seed"]
 
 
+def test_an_integer_with_too_many_digits_is_refused_in_plain_words(tmp_path):
+    (tmp_path / "run.toml").write_text(f"n_iters = {'9' * 5000}\n")
+    with pytest.raises(ValueError, match=r"run.toml cannot be used: an integer has more than 4,300 digits\.$"):
+        read_config(tmp_path / "run.toml")
+
+
+@pytest.mark.parametrize(
+    "key", ["n_iters", "margin", "checkpoint_minutes", "checkpoint_iters", "auc_nodes", "common_reg"]
+)
+def test_keys_with_400_digits_are_refused_in_a_short_sentence(key):
+    with pytest.raises(ValueError, match=f"{key} must be .*, got 9999") as refused:
+        resolve({"networks": "nets.h5", key: int("9" * 400)})
+    assert len(str(refused.value)) < 200
+
+
+def test_a_key_of_5_kilobytes_is_cut():
+    with pytest.raises(ValueError, match="unknown key 'xxx") as refused:
+        resolve({"networks": "nets.h5", "x" * 5000: 1})
+    assert len(str(refused.value)) < 1000
+
+
 @pytest.mark.parametrize(
     ("text", "message"), [("seed = ", "is not valid TOML"), ("a = \xff", "is not valid TOML"), (None, "does not exist")]
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastspml.checks import quoted
+from fastspml.checks import LARGEST_INTEGER, quoted
 from fastspml.kernels.arguments import BAD_ITERATION, DiagonalBuffers, Settings, Stack, Sums
 from fastspml.kernels.diagonal import clip_diagonal
 from fastspml.kernels.factored import set_factors
@@ -145,7 +145,7 @@ class Problem:
 
 def kernel_settings(parameters: Estimator, algorithm: Algorithm) -> Settings:
     """Return the parameters of a fit as kernels take them."""
-    interval = parameters.projection_interval
+    interval = min(parameters.projection_interval, LARGEST_INTEGER)  # a longer one is never over
     every, never = np.uint64(0 if parameters.form == "full" else interval), np.uint64(0)
     return Settings(
         seed=np.uint64(parameters.seed),
