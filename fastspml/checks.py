@@ -7,6 +7,7 @@ import math
 import numbers
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +125,9 @@ def float_array(values: Any, what: str) -> np.ndarray:
 
 
 def check_path(path: Any) -> Path:
-    """Return the path of a file; refuse names that no file can have."""
+    """Return the path of a file; refuse names that no file can have, and what is no path."""
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+        raise TypeError(f"the path of a file must be a string or a pathlib.Path, got {quoted(path)}.")
     try:
         checked = Path(path)
         os.stat(checked)
@@ -155,6 +158,11 @@ def printable(text: Any, limit: int = 80) -> str:
     """
     shown = escaped(str(text)[: limit + 1])
     return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
+
+
+def listed(names: Iterable[Any], limit: int = 300) -> str:
+    """Return names for a message, at most `limit` characters."""
+    return printable(", ".join(map(str, names)), limit)
 
 
 def quoted(value: Any, limit: int = 80) -> str:

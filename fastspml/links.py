@@ -27,10 +27,10 @@ def canonical_links(adjacency: Any, n_nodes: int, name: str, ignore_weights: boo
     lowest = values.min()
     if lowest < 0:
         raise ValueError(
-            f"adjacency of {name!r} has negative entries ({lowest:g}); use 0 for no link and 1 for a link."
+            f"adjacency of {quoted(name)} has negative entries ({lowest:g}); use 0 for no link and 1 for a link."
         )
     if not ignore_weights:
-        check_unweighted(values, f"links of {name!r}")
+        check_unweighted(values, f"links of {quoted(name)}")
     return links
 
 

@@ -197,7 +197,10 @@ def test_a_message_shows_80_characters_of_a_text():
         ("\ud800", ValueError, r"'\\ud800' cannot be the name of a file"),
         ("a\0b", ValueError, "cannot be the name of a file"),
         ("x" * 5000, OSError, r"a path is too long for this system: 'xxx.*\.\.\."),
-        (3, TypeError, "int"),
+        (3, TypeError, r"the path of a file must be a string or a pathlib.Path, got 3\."),
+        (None, TypeError, r"the path of a file must be a string or a pathlib.Path, got None\."),
+        (b"x" * 1000, TypeError, r"the path of a file must be a string or a pathlib.Path, got b.xxx"),
+        (object(), TypeError, "must be a string or a pathlib.Path, got <object"),
     ],
 )
 def test_names_that_no_file_can_have_are_refused(path, error, sentence):

@@ -345,3 +345,18 @@ def test_an_empty_title_takes_the_lines_of_other_titles(capsys):
     print_table([["a" * 70, 1]], ["", "number of links"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.strip() for line in lines] == ["number", "of links", "a" * 70 + "1".rjust(10)]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.parametrize("is_unbuffered", [False, True])
+@pytest.mark.parametrize("n_tasks", [1, 400])  # an output that is written at the end, and one that fills the buffer
+def test_standard_output_that_is_full_is_named(tmp_path, n_tasks, is_unbuffered):
+    networks = [fs.Network(np.eye(3), np.eye(3, k=1), name=f"{q} " + "x" * 200) for q in range(n_tasks)]
+    fs.write_networks(tmp_path / "n.h5", networks)
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "fastspml", "info", str(tmp_path / "n.h5")]
+        environment = os.environ | {"PYTHONUNBUFFERED": "1" if is_unbuffered else ""}
+        got = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+    assert got.returncode == 1
+    sentence = "fastspml: standard output could not be written: No space left on device; correct that and try again."
+    assert got.stderr.splitlines() == [sentence]

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 import fastspml as fs
+from fastspml.io import write_h5ad
 from fastspml.ranking.calibration import Calibration
 
 LONG = "x" * 10_000
@@ -121,6 +122,83 @@ def test_masks_are_refused_rather_than_ignored(call, what):
 def test_a_mask_that_hides_nothing_is_harmless():
     assert NETWORK.positions(np.ma.array([1, 2], mask=False)).tolist() == [1, 2]
     assert fs.Metric.diagonal(np.ma.array([1.0, 2.0])).weights.tolist() == [1.0, 2.0]
+
+
+HUGE = "x" * 100_000
+HUGE_NETWORK = fs.Network(np.eye(4), np.eye(4, k=1), name=HUGE, nodes=[HUGE, *"bcd"], vocabulary=[HUGE, *"bcd"])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: fs.Network(np.eye(2), nodes=[HUGE, HUGE]),
+        lambda: fs.Network(np.eye(2), -np.eye(2, k=1), name=HUGE),
+        lambda: fs.Network(np.eye(2), 2 * np.eye(2, k=1), name=HUGE),
+        lambda: fs.share_vocabulary([fs.Network(np.eye(2), name=HUGE)]),
+        lambda: fs.SPML(n_iters=5).fit(fs.Network(np.eye(2), name=HUGE)),
+        lambda: fs.MTSPML(n_iters=5).fit([HUGE_NETWORK, fs.Network(np.eye(3), np.eye(3, k=1), name=HUGE + "y")]),
+        lambda: fs.SPML(n_iters=5).fit(HUGE_NETWORK).resume(NETWORK),
+        lambda: fs.MTSPML(n_iters=5).fit([HUGE_NETWORK]).objective([NETWORK]),
+        lambda: fs.MTSPML(n_iters=5).fit([HUGE_NETWORK]).add_task(HUGE_NETWORK),
+        lambda: HUGE_NETWORK.positions([99]),
+        lambda: HUGE_NETWORK.positions([HUGE + "y"]),
+        lambda: HUGE_NETWORK.split(4),
+        lambda: HUGE_NETWORK.split(by=[1]),
+        lambda: HUGE_NETWORK.folds(9),
+        lambda: fs.split_networks([HUGE_NETWORK], 0.25, anchors=[HUGE + "y"]),
+        lambda: fs.Weighting("l2").fit_transform(fs.Weighting("l2").fit_transform(HUGE_NETWORK)),
+        lambda: setattr(HUGE_NETWORK, HUGE, 1),
+        lambda: fs.SPML().set_params(**{HUGE: 1}),
+        lambda: fs.write_networks("/dev/null/x.h5", fs.Network(np.eye(2), name=HUGE + "\0")),
+        lambda: write_h5ad("/dev/null/x.h5ad", [HUGE_NETWORK, NETWORK]),
+        lambda: write_h5ad("/dev/null/x.h5ad", [HUGE_NETWORK.with_links(np.eye(4, k=1), "/" + HUGE)]),
+    ],
+)
+def test_a_huge_name_does_not_make_a_huge_message(call):
+    with pytest.raises((ValueError, TypeError, OSError, AttributeError)) as refused:
+        call()
+    assert len(str(refused.value)) < 1000
+
+
+def test_huge_names_make_short_warnings_and_representations():
+    with pytest.warns(UserWarning, match="4 self links of 'xxx") as warned:
+        fs.Network(np.eye(4), np.eye(4), name=HUGE)
+    assert len(str(warned[0].message)) < 300
+    assert len(repr(HUGE_NETWORK)) < 300
+    split = HUGE_NETWORK.split(0.25)
+    assert len(repr(split)) < 300
+    assert all(len(sentence) < 1500 for sentence in fs.check_leaks(HUGE_NETWORK, HUGE_NETWORK))
+
+
+@pytest.mark.parametrize("path", [None, 3, object(), b"model.h5", ["model.h5"]], ids=str)
+@pytest.mark.parametrize(
+    "call",
+    [
+        fs.load_model,
+        fs.read_networks,
+        fs.LinkIndex.load,
+        lambda path: fs.save_model(path, METRIC),
+        lambda path: fs.write_networks(path, NETWORK),
+    ],
+)
+def test_what_is_no_path_costs_a_sentence(call, path):
+    with pytest.raises(TypeError, match=r"the path of a file must be a string or a pathlib.Path, got "):
+        call(path)
+
+
+@pytest.mark.parametrize("verify", ["yes", 1, 0.0, []])
+def test_verify_is_true_or_false_or_none(tmp_path, verify):
+    fs.write_networks(tmp_path / "n.h5", NETWORK)
+    with pytest.raises(TypeError, match="verify must be True, False or None, got"):
+        fs.read_networks(tmp_path / "n.h5", verify=verify)
+    assert len(fs.read_networks(tmp_path / "n.h5", verify=np.True_)) == 1
+
+
+def test_a_network_in_a_notebook_holds_no_raw_control_characters():
+    odd = "a\x1b[31m\u202e\u2028\x9b"
+    shown = fs.Network(np.eye(1), name=odd, nodes=[odd], vocabulary=[odd])._repr_html_()
+    assert shown.isprintable()
+    assert shown.count("a\\x1b[31m\\u202e\\u2028\\x9b") == 3
 
 
 def test_the_number_of_pairs_may_have_a_small_type():

@@ -25,6 +25,7 @@ from fastspml.runs.opening import check_networks, name_digests, networks_of, ope
 from fastspml.runs.run import Stopped, train
 from fastspml.runs.selecting import select_and_train
 from fastspml.runs.signals import noted_signals
+from fastspml.text_files import write_whole_text
 from fastspml.training import chunks
 from fastspml.training.state import Progress
 from tests.conftest import make_network
@@ -250,6 +251,15 @@ def test_a_small_file_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatc
     with pytest.raises(OSError, match="config.toml could not be written: Input/output error; fix that and rerun"):
         write_whole(tmp_path / "config.toml", "later")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("config.toml", "after")]
+
+
+def test_a_text_that_cannot_be_written_is_named_with_an_advice(tmp_path):
+    for write, advice in (
+        (write_whole, "fix that and rerun the same command to resume"),
+        (write_whole_text, "correct that and try again"),
+    ):
+        with pytest.raises(OSError, match=f"none/a.json could not be written: No such file or directory; {advice}"):
+            write(tmp_path / "none" / "a.json", "{}")
 
 
 def test_lines_that_are_kept_are_returned(tmp_path):

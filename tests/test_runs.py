@@ -110,6 +110,16 @@ def test_a_lock_that_fails_for_another_reason_stops_the_run(tmp_path, monkeypatc
         pass
 
 
+def test_a_disk_without_room_for_the_lock_is_named(tmp_path, monkeypatch):
+    def pwrite(descriptor, raw, start):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    expected = rf"{tmp_path}/lock could not be written: No space left on device; correct that"
+    with pytest.raises(OSError, match=expected), locked(tmp_path):
+        pass
+
+
 # ---- killed, stopped, resumed ----
 
 

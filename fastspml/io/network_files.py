@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import printable
+from fastspml.checks import printable, quoted
 from fastspml.io.elements import (
     MODEL,
     NETWORKS,
@@ -50,6 +50,8 @@ from fastspml.sparse.csr import check_csr, csr_from_parts, freeze_csr
 
 # Entries of a matrix that are checked together, so that checking a mapped one takes little memory.
 PIECE = 2**20
+
+MOST_SHOWN = 300  # characters of a list of names in a message
 
 ReadLinks = Callable[[Reader, Any, str], sparse.csr_array]
 
@@ -134,6 +136,8 @@ def read_networks(
     >>> len(fs.read_networks(fs.datasets.path("debian.h5")))
     7
     """
+    if verify is not None and not isinstance(verify, (bool, np.bool_)):
+        raise TypeError(f"verify must be True, False or None, got {quoted(verify)}.")
     with reading(path, mapped) as file:
         check_format(file, NETWORKS)
         if verify is None:
@@ -172,11 +176,11 @@ def write_h5ad(
     for network in networks[1:]:
         if network.features is not first.features or network.nodes is not first.nodes:
             raise ValueError(
-                f"{first.name!r} and {network.name!r} are over different nodes; an .h5ad file holds one set of nodes, "
-                "so write the tasks one by one."
+                f"{quoted(first.name)} and {quoted(network.name)} are over different nodes; an .h5ad file holds one "
+                "set of nodes, so write the tasks one by one."
             )
     if len(set(names)) < len(names) or any("/" in name or name in ("", ".") for name in names):
-        called = ", ".join(map(repr, names))
+        called = printable(", ".join(map(quoted, names)), MOST_SHOWN)
         raise ValueError(f"tasks called {called} cannot be told apart in an .h5ad file; give them other names.")
     with writing(path, overwrite, compress) as file:
         encode(file.root, "anndata")
@@ -322,6 +326,9 @@ def _signed(file: Reader, indices: np.ndarray, name: str) -> np.ndarray:
     """Return indices as int32 or int64; other programs write other types, too."""
     if indices.dtype in (np.int32, np.int64):
         return indices
+    largest = int(indices.max(initial=0))
+    if largest > np.iinfo(np.int64).max:
+        file.refuse(f"{name} of {file.name} holds the index {largest}, which is too large; the file is damaged.")
     file.claim(indices.size * 8, name)
     return indices.astype(np.int64)
 

@@ -29,6 +29,7 @@ from fastspml.runs.config import as_toml, differing_keys, read_run_config, resol
 from fastspml.text_files import write_whole_text
 
 LOG = "log.jsonl"
+ADVICE = "fix that and rerun the same command to resume"  # where a file cannot be written
 CHECKPOINT = re.compile("([0-9]{1,18})[.]h5")
 PARTIAL = ".fastspml-*.partial"  # files that a killed writer leaves behind: `write_whole_text`, or `io.writing`
 
@@ -46,7 +47,7 @@ class Lines:
             with open(self.path, "ab") as file:
                 file.write((text if self._ends_a_line() else "\n" + text).encode())
         except OSError as error:
-            raise _unwritten(self.path, error) from error
+            raise OSError(f"{self.path} could not be written: {error.strerror}; {ADVICE}.") from error
 
     def read(self) -> list[dict[str, Any]]:
         """Return all lines that hold a JSON object; none if there is no file."""
@@ -195,11 +196,4 @@ def now() -> str:
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file of a run so that it appears complete or not at all."""
-    try:
-        write_whole_text(path, text)
-    except OSError as error:
-        raise _unwritten(path, error) from error
-
-
-def _unwritten(path: Path, error: OSError) -> OSError:
-    return OSError(f"{path} could not be written: {error.strerror}; fix that and rerun the same command to resume.")
+    write_whole_text(path, text, ADVICE)

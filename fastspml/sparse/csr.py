@@ -170,7 +170,7 @@ def canonical_adjacency(adjacency: Any, n_nodes: int, name: str) -> sparse.csr_a
     is_self = matrix.indices == rows
     n_self = int(is_self.sum())
     if n_self:
-        dropped = f"self link of {name!r} was" if n_self == 1 else f"self links of {name!r} were"
+        dropped = f"self link of {quoted(name)} was" if n_self == 1 else f"self links of {quoted(name)} were"
         sentence = f"{n_self} {dropped} dropped; a node is never linked to itself."
         warnings.warn(sentence, stacklevel=outer_stacklevel())
         counts = np.bincount(rows[~is_self], minlength=n_nodes)

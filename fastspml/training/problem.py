@@ -81,7 +81,9 @@ def lay_out(
         networks = weighting.transform(networks)
     for network in networks[1:]:
         if network.weighting != networks[0].weighting:
-            raise ValueError(f"{networks[0].name!r} and {network.name!r} went through different weightings.")
+            raise ValueError(
+                f"{quoted(networks[0].name)} and {quoted(network.name)} went through different weightings."
+            )
     kept_features = None
     if form == "full":
         counts = sum(count_columns(network.features) for network in networks)
