@@ -177,7 +177,13 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_run_parts.py",
         "test_runs.py",
     ),
-    "runs/opening.py": ("test_run_parts.py", "test_run_contents.py", "test_cli_predict.py", "test_cli.py", "test_runs.py"),
+    "runs/opening.py": (
+        "test_run_parts.py",
+        "test_run_contents.py",
+        "test_cli_predict.py",
+        "test_cli.py",
+        "test_runs.py",
+    ),
     "runs/run.py": ("test_run_parts.py", "test_run_contents.py", "test_runs.py"),
     "runs/selecting.py": (
         "test_run_parts.py",
