@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import is_whole
+from fastspml.checks import is_whole, listed, quoted
 from fastspml.sparse.csr import block_bounds, row_entries, widths_of_bounds
 
 Parts = dict[str, Any]
@@ -152,7 +152,7 @@ def networkx_parts(graph: Any, attributes: str | None, with_features: bool) -> P
             columns.append(vocabulary.setdefault(feature, len(vocabulary)))
             values.append(value)
     if with_features and not vocabulary:
-        sought = "a numeric attribute" if attributes is None else f"an attribute {attributes!r} with features"
+        sought = "a numeric attribute" if attributes is None else f"an attribute {quoted(attributes)} with features"
         warnings.warn(
             f"no node of the graph has {sought}, so the network has no features; "
             "name the attribute that holds them (attributes=...), or pass features=..., a row per node.",
@@ -182,7 +182,8 @@ def _features_of(node: Any, given: Mapping[str, Any], attributes: str | None) ->
     features = np.asarray(features)
     if features.ndim != 1 or features.dtype.kind not in "biuf":
         raise TypeError(
-            f"attribute {attributes!r} of node {node!r} must map feature names to numbers or be a vector of numbers."
+            f"attribute {quoted(attributes)} of node {quoted(node)} must map feature names to numbers or be a vector "
+            "of numbers."
         )
     return [(str(f), float(value)) for f, value in enumerate(features)]
 
@@ -193,7 +194,7 @@ def anndata_parts(data: Any, links: str | None = None, obsm: Sequence[str] = ())
     if links is None and len(keys) > 1:
         raise ValueError(f"obsp holds {', '.join(keys)}; name the one that holds the links.")
     if links is not None and links not in keys:
-        raise ValueError(f"obsp holds no {links!r}; it holds {', '.join(keys) or 'nothing'}.")
+        raise ValueError(f"obsp holds no {quoted(links)}; it holds {listed(keys) or 'nothing'}.")
     key = links if links is not None else keys[0] if keys else None
     own_name = data.uns.get("name")  # of `to_anndata`; it names the task whose key is "links"
     name = own_name if isinstance(own_name, str) and key in (None, "links") else key
@@ -213,7 +214,7 @@ def _blocks_of_anndata(data: Any, obsm: Sequence[str]) -> Any:
         return data.X
     missing = [key for key in obsm if key not in data.obsm]
     if missing:
-        raise ValueError(f"obsm holds no {missing[0]!r}; it holds {', '.join(data.obsm) or 'nothing'}.")
+        raise ValueError(f"obsm holds no {quoted(missing[0])}; it holds {listed(data.obsm) or 'nothing'}.")
     matrix = sparse.csr_array(data.X)
     if bounds is None:
         return [matrix, *(np.asarray(data.obsm[key]) for key in obsm)]

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.checks import quoted
+from fastspml.checks import quoted, unmasked
 
 NUL = "\0"  # ends a string in arrays and in HDF5 files
 
 
 def check_labels(labels: Any, size: int, what: str, noun: str) -> np.ndarray:
     """Return names as a string or integer array, one per node or feature, all distinct."""
-    given = labels
+    given = unmasked(labels, what)
     labels = np.asarray(labels)
     if not labels.size:
         labels = labels.astype(str)
@@ -30,7 +30,9 @@ def check_labels(labels: Any, size: int, what: str, noun: str) -> np.ndarray:
         raise ValueError(f"{what} has shape {labels.shape}, but there are {size} {noun}s; one name each is needed.")
     unique, counts = np.unique(labels, return_counts=True)
     if len(unique) != size:
-        raise ValueError(f"{what} must be distinct; {unique[counts.argmax()].item()!r} occurs {counts.max()} times.")
+        raise ValueError(
+            f"{what} must be distinct; {quoted(unique[counts.argmax()].item())} occurs {counts.max()} times."
+        )
     return unshared(labels) if labels.flags.owndata else labels.copy()  # a view can be read-only
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fastspml.checks import listed, printable, quoted
 from fastspml.display import counted
 from fastspml.network import Network
 from fastspml.network_lists import as_networks
@@ -58,10 +59,10 @@ def _known_nodes(hidden: Network, train: list[Network]) -> list[str]:
         if known:
             adjacency = network.adjacency
             n_links = int(adjacency[known].nnz + adjacency[:, known].nnz - adjacency[known][:, known].nnz)
-            listed = _listed(network.nodes[known])
+            shown = _listed(network.nodes[known])
             sentences.append(
-                f"{hidden.name!r} has {counted(len(known), 'hidden node')} that {network.name!r} trains on, with "
-                f"{counted(n_links, 'link')}: {listed}."
+                f"{quoted(hidden.name)} has {counted(len(known), 'hidden node')} that {quoted(network.name)} trains "
+                f"on, with {counted(n_links, 'link')}: {shown}."
             )
     return sentences
 
@@ -79,9 +80,9 @@ def _duplicates(hidden: Network, train: list[Network]) -> list[str]:
     ]
     if not twins:
         return []
-    pairs = ", ".join(f"{name} and {twin}" for name, twin in twins[:SHOWN])
+    pairs = listed(f"{printable(name)} and {printable(twin)}" for name, twin in twins[:SHOWN])
     return [
-        f"{hidden.name!r} has {counted(len(twins), 'hidden node')} with exactly the features of a training node "
+        f"{quoted(hidden.name)} has {counted(len(twins), 'hidden node')} with exactly the features of a training node "
         f"({pairs}{', ...' if len(twins) > SHOWN else ''})."
     ]
 
@@ -95,4 +96,4 @@ def _rows(network: Network) -> list[bytes]:
 
 
 def _listed(names: np.ndarray) -> str:
-    return ", ".join(map(str, names[:SHOWN].tolist())) + (", ..." if len(names) > SHOWN else "")
+    return listed(map(printable, names[:SHOWN].tolist())) + (", ..." if len(names) > SHOWN else "")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import quoted
+from fastspml.checks import quoted, unmasked
 from fastspml.labels import are_strings, frame_labels, frame_values, is_frame
 from fastspml.sparse.csr import canonical_adjacency
 
@@ -27,10 +27,10 @@ def canonical_links(adjacency: Any, n_nodes: int, name: str, ignore_weights: boo
     lowest = values.min()
     if lowest < 0:
         raise ValueError(
-            f"adjacency of {name!r} has negative entries ({lowest:g}); use 0 for no link and 1 for a link."
+            f"adjacency of {quoted(name)} has negative entries ({lowest:g}); use 0 for no link and 1 for a link."
         )
     if not ignore_weights:
-        check_unweighted(values, f"links of {name!r}")
+        check_unweighted(values, f"links of {quoted(name)}")
     return links
 
 
@@ -83,7 +83,7 @@ def check_node_order(adjacency: Any, nodes: Any) -> Any:
 
 def edge_positions(edges: Any, n_nodes: int, find_names: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Return an edge list as positions, shape (n_edges, 2); `find_names` returns the positions of named nodes."""
-    edges = np.asarray(frame_values(edges) if is_frame(edges) else edges)
+    edges = np.asarray(frame_values(edges) if is_frame(edges) else unmasked(edges, "edges"))
     if edges.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
     if edges.ndim != 2 or edges.shape[1] != 2:

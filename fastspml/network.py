@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import quoted
+from fastspml.checks import quoted, unmasked
+from fastspml.display import escaped
 from fastspml.interop import Conversions
 from fastspml.labels import are_strings, check_labels, find_labels, frame_labels, frame_values, is_frame
 from fastspml.links import canonical_links, check_node_order, check_same_index, edge_positions, nodes_of_links
@@ -151,7 +152,7 @@ class Network(Conversions):
 
     def __setattr__(self, attribute: str, value: object) -> None:
         if "_frozen" in self.__dict__:
-            raise AttributeError(f"a Network is frozen; build a new one instead of setting {attribute!r}.")
+            raise AttributeError(f"a Network is frozen; build a new one instead of setting {quoted(attribute)}.")
         super().__setattr__(attribute, value)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -340,7 +341,7 @@ class Network(Conversions):
         weighted = "" if self.weighting is None else f", {self.weighting.kind}"
         dense = f", {sum(self.dense_blocks):,} of them dense" if self.dense_blocks else ""
         features = f"{self.n_features:,} features{dense}"
-        return f"Network({self.name!r}: {self.n_nodes:,} nodes, {self.n_links:,} links, {features}{weighted})"
+        return f"Network({quoted(self.name)}: {self.n_nodes:,} nodes, {self.n_links:,} links, {features}{weighted})"
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks; names are escaped."""
@@ -357,7 +358,7 @@ class Network(Conversions):
             for title, value, names in rows
             if value
         ]
-        return f"<table><caption>Network {escape(self.name)}</caption>{''.join(cells)}</table>"
+        return f"<table><caption>Network {escape(escaped(self.name))}</caption>{''.join(cells)}</table>"
 
     @cached_property
     def _position_of_name(self) -> dict[Any, int]:
@@ -365,8 +366,8 @@ class Network(Conversions):
 
     def _named_positions(self, names: np.ndarray) -> np.ndarray:
         if not self.has_node_names:
-            raise ValueError(f"{self.name!r} has no node names; use positions, or build it with nodes=names.")
-        return find_labels(self._position_of_name, names, f"{self.name!r} has no node called")
+            raise ValueError(f"{quoted(self.name)} has no node names; use positions, or build it with nodes=names.")
+        return find_labels(self._position_of_name, names, f"{quoted(self.name)} has no node called")
 
     def positions(self, nodes: Any) -> np.ndarray:
         """Return the positions of nodes, checked, shape (m,).
@@ -385,7 +386,7 @@ class Network(Conversions):
         >>> net.positions([True, False, True])
         array([0, 2])
         """
-        nodes = np.asarray(nodes)
+        nodes = np.asarray(unmasked(nodes, "nodes"))
         if nodes.dtype == bool:
             if nodes.shape != (self.n_nodes,):
                 raise ValueError(f"a mask of nodes must have shape ({self.n_nodes},), got {nodes.shape}.")
@@ -403,7 +404,7 @@ class Network(Conversions):
             raise TypeError(f"nodes must be positions, names or a mask; got {got}.")
         if nodes.min() < 0 or nodes.max() >= self.n_nodes:
             got = nodes.min() if nodes.min() < 0 else nodes.max()
-            raise ValueError(f"nodes must be from 0 to {self.n_nodes - 1} in {self.name!r}, got {got}.")
+            raise ValueError(f"nodes must be from 0 to {self.n_nodes - 1} in {quoted(self.name)}, got {got}.")
         return nodes.astype(np.int64)
 
     def subset(self, nodes: Any) -> Network:
@@ -514,5 +515,5 @@ def _first_names(names: Sequence[Any] | np.ndarray | None) -> str:
     """Return the first few names, escaped for HTML."""
     if names is None or len(names) == 0:
         return ""
-    shown = [escape(str(name)[:40]) for name in names[:SHOWN_NAMES]]
+    shown = [escape(escaped(str(name)[:40])) for name in names[:SHOWN_NAMES]]
     return ", ".join(shown) + (", ..." if len(names) > SHOWN_NAMES else "")

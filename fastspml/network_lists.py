@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fastspml.checks import quoted
 from fastspml.labels import is_frame
 from fastspml.network import Network
 
@@ -46,15 +47,15 @@ def check_same_features(networks: Sequence[Network]) -> None:
     for other in networks[1:]:
         if other.n_features != first.n_features:
             raise ValueError(
-                f"{first.name!r} has {first.n_features} features and {other.name!r} has {other.n_features}; "
-                "tasks must be over one vocabulary (fs.share_vocabulary makes one)."
+                f"{quoted(first.name)} has {first.n_features} features and {quoted(other.name)} has "
+                f"{other.n_features}; tasks must be over one vocabulary (fs.share_vocabulary makes one)."
             )
         check_same_blocks(first, other)
         if first.vocabulary is None or other.vocabulary is None or other.vocabulary is first.vocabulary:
             continue
         if not np.array_equal(first.vocabulary, other.vocabulary):
             raise ValueError(
-                f"{first.name!r} and {other.name!r} have different vocabularies; "
+                f"{quoted(first.name)} and {quoted(other.name)} have different vocabularies; "
                 "tasks must be over one (fs.share_vocabulary makes one)."
             )
 
@@ -63,7 +64,7 @@ def check_same_blocks(first: Network, other: Network) -> None:
     """Refuse networks with different dense blocks."""
     if other.dense_blocks != first.dense_blocks:
         raise ValueError(
-            f"{first.name!r} has {described_blocks(first.dense_blocks)} and {other.name!r} has "
+            f"{quoted(first.name)} has {described_blocks(first.dense_blocks)} and {quoted(other.name)} has "
             f"{described_blocks(other.dense_blocks)}; tasks must have the same."
         )
 

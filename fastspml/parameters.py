@@ -8,6 +8,10 @@ from dataclasses import fields
 from functools import wraps
 from typing import Any, Self
 
+from fastspml.checks import quoted
+
+MOST_SHOWN = 500  # characters of a parameter
+
 
 class Parameters:
     """Mixin for dataclasses whose fields are parameters; ``type(e)(**e.get_params())`` is an unfitted copy of e."""
@@ -38,7 +42,8 @@ class Parameters:
     def __repr__(self) -> str:
         defaults = type(self)().get_params()
         changed = {name: value for name, value in self.get_params().items() if not _is_same(value, defaults[name])}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+        shown = [f"{name}={quoted(value, MOST_SHOWN)}" for name, value in changed.items()]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 def named_parameters(init: Callable[..., None]) -> Callable[..., None]:
@@ -59,7 +64,7 @@ def _unknown(model: Any, params: Iterable[str], known: Iterable[str]) -> str:
     """Return a sentence about the first parameter that is not known; an empty string if all are."""
     name = next((name for name in params if name not in known), None)
     names = ", ".join(sorted(known)) or "none"
-    return "" if name is None else f"{type(model).__name__} has no parameter {name!r}; it has {names}."
+    return "" if name is None else f"{type(model).__name__} has no parameter {quoted(name)}; it has {names}."
 
 
 def _is_same(value: Any, default: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import unmasked
 from fastspml.machine import available_memory
 from fastspml.network import Network
 from fastspml.sparse.csr import index_dtype
@@ -117,7 +118,7 @@ class MetricTransformer(TransformerMixin, BaseEstimator):
 
 def _links(y: Any, n_nodes: int) -> Any:
     """Return links as they are given, or the links between nodes of the same class."""
-    y = y if sparse.issparse(y) else np.asarray(y)
+    y = y if sparse.issparse(y) else np.asarray(unmasked(y, "y"))
     if y.ndim == 2 and y.shape != (n_nodes, 1):
         if y.shape != (n_nodes, n_nodes):
             raise ValueError(

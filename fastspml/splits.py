@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.checks import ROUNDING, check_seed, is_whole, quoted
+from fastspml.checks import ROUNDING, check_seed, is_whole, listed, quoted, unmasked
 from fastspml.display import counted
 from fastspml.network import Network
 from fastspml.network_lists import as_networks
@@ -42,7 +42,7 @@ class Split:
 
     def __repr__(self) -> str:
         n_train, n_test = counted(len(self.train_nodes), "training node"), counted(len(self.test_nodes), "test node")
-        return f"Split({self.network.name!r}: {n_train}, {n_test})"
+        return f"Split({quoted(self.network.name)}: {n_train}, {n_test})"
 
     @cached_property
     def train(self) -> Network:
@@ -140,7 +140,7 @@ def fold_networks(
     fewest = min(networks, key=lambda network: network.n_nodes)
     if not is_whole(n_folds) or not 2 <= n_folds <= fewest.n_nodes:
         raise ValueError(
-            f"n_folds must be an integer from 2 to the number of nodes, {fewest.n_nodes} in {fewest.name!r}; "
+            f"n_folds must be an integer from 2 to the number of nodes, {fewest.n_nodes} in {quoted(fewest.name)}; "
             f"got {quoted(n_folds)}."
         )
     check_seed(seed)
@@ -169,17 +169,18 @@ def _as_anchors(networks: Sequence[Network], anchors: Iterable[Any]) -> set[Any]
         raise TypeError(f"anchors must be names of nodes, got {quoted(anchors)}.") from None
     for network in networks if wanted else ():
         if not wanted.intersection(network.nodes.tolist()):
-            names = ", ".join(map(quoted, sorted(wanted, key=str)[:10]))
-            raise ValueError(f"{network.name!r} has none of the anchors {names}.")
+            names = listed(map(quoted, sorted(wanted, key=str)[:10]))
+            raise ValueError(f"{quoted(network.name)} has none of the anchors {names}.")
     return wanted
 
 
 def _descending(values: Any, network: Network) -> np.ndarray:
     """Return numbers that sort the nodes by their values, the largest first; equal values have equal numbers."""
-    values = np.asarray(values)
+    values = np.asarray(unmasked(values, "by"))
     if values.shape != (network.n_nodes,):
         raise ValueError(
-            f"by has shape {values.shape}, but {network.name!r} has {network.n_nodes} nodes; one value each is needed."
+            f"by has shape {values.shape}, but {quoted(network.name)} has {network.n_nodes} nodes; one value each is "
+            "needed."
         )
     try:
         unique, rank = np.unique(values, return_inverse=True)
@@ -201,7 +202,7 @@ def _test_count(network: Network, n_anchors: int, test_size: float) -> int:
         raise ValueError(f"test_size must be a share between 0 and 1 or a number of nodes, got {quoted(test_size)}.")
     if not 0 < count < n_nodes:
         raise ValueError(
-            f"test_size {test_size!r} hides {count} of the {n_nodes} nodes of {network.name!r}; "
+            f"test_size {quoted(test_size)} hides {quoted(count)} of the {n_nodes} nodes of {quoted(network.name)}; "
             "at least one must be hidden and one left to train on."
         )
     return count

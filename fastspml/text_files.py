@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 
 
-def write_whole_text(path: Path, text: str) -> None:
+def write_whole_text(path: Path, text: str, advice: str = "correct that and try again") -> None:
     """Write a text to a file in one step; if that fails, an old file is unchanged."""
     temporary = path.with_name(f".fastspml-{secrets.token_hex(8)}.partial")
     try:
@@ -16,5 +16,7 @@ def write_whole_text(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    except OSError as error:
+        raise OSError(f"{path} could not be written: {error.strerror}; {advice}.") from error
     finally:
         temporary.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import ROUNDING, is_number, is_whole, quoted
+from fastspml.checks import ROUNDING, is_number, is_whole, quoted, unmasked
 from fastspml.labels import is_frame
 
 # Letters and digits of any script, at least two of them.
@@ -108,7 +108,7 @@ class Tokenizer:
         -------
         csr_array of float32, shape (n_texts, len(vocabulary))
         """
-        known = np.asarray(vocabulary)
+        known = np.asarray(unmasked(vocabulary, "vocabulary"))
         if known.ndim != 1:
             raise ValueError(f"vocabulary must be a list of words, got {quoted(vocabulary)}.")
         check_texts(texts)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fastspml.checks import quoted
 from fastspml.network import Network, dense_names
 from fastspml.network_lists import as_networks, check_same_blocks
 from fastspml.sparse.csr import csr_from_parts, freeze_csr, index_dtype
@@ -38,13 +39,15 @@ def share_vocabulary(networks: Iterable[Network]) -> list[Network]:
     names: dict[Any, None] = {}
     for network in networks:
         if network.vocabulary is None:
-            raise ValueError(f"{network.name!r} has no vocabulary; features can be matched by name only.")
+            raise ValueError(f"{quoted(network.name)} has no vocabulary; features can be matched by name only.")
         if network.weighting is not None:
-            raise ValueError(f"{network.name!r} has been weighted already; share the vocabulary first, then weight.")
+            raise ValueError(
+                f"{quoted(network.name)} has been weighted already; share the vocabulary first, then weight."
+            )
         check_same_blocks(networks[0], network)
         if dense_names(network) != dense_names(networks[0]):
             raise ValueError(
-                f"the dense features of {networks[0].name!r} and {network.name!r} have different names; "
+                f"the dense features of {quoted(networks[0].name)} and {quoted(network.name)} have different names; "
                 "give both the same."
             )
         names.update(dict.fromkeys(network.vocabulary[: network.n_sparse_features].tolist()))
@@ -76,12 +79,12 @@ def align_vocabulary(network: Network, vocabulary: np.ndarray) -> tuple[Network,
     Dense features are never left out: the vocabulary must end with their names.
     """
     if network.vocabulary is None:
-        raise ValueError(f"{network.name!r} has no vocabulary; features can be matched by name only.")
+        raise ValueError(f"{quoted(network.name)} has no vocabulary; features can be matched by name only.")
     names = dense_names(network)
     if vocabulary[len(vocabulary) - len(names) :].tolist() != names:
         raise ValueError(
-            f"{network.name!r} has {len(names)} dense features, {names[0]!r} to {names[-1]!r}, but the vocabulary does "
-            "not end with their names; use networks with the same dense blocks."
+            f"{quoted(network.name)} has {len(names)} dense features, {quoted(names[0])} to {quoted(names[-1])}, but "
+            "the vocabulary does not end with their names; use networks with the same dense blocks."
         )
     position = {feature: f for f, feature in enumerate(vocabulary.tolist())}
     columns = np.array([position.get(feature, -1) for feature in network.vocabulary.tolist()], dtype=np.int64)

@@ -295,7 +295,7 @@ def check_unweighted(network: Network) -> None:
     """Refuse a network that is weighted already."""
     if network.weighting is not None:
         raise ValueError(
-            f"{network.name!r} has been weighted already ({network.weighting.kind}); weight plain counts, once."
+            f"{quoted(network.name)} has been weighted already ({network.weighting.kind}); weight plain counts, once."
         )
 
 

@@ -58,6 +58,34 @@ def test_infinity_is_a_positive_number_only_where_it_is_allowed():
             check_positive("C", value, allow_infinity=True)
 
 
+@pytest.mark.parametrize(("power", "shown"), [(400, "10000"), (5000, "an integer of about 5,001 digits")])
+def test_integers_beyond_the_largest_are_refused(power, shown):
+    big = 10**power
+    for check in (check_positive_integer, lambda name, value: check_integer(name, value, 0)):
+        check("n", 2**64 - 1)
+        with pytest.raises(ValueError, match=rf"n must be an integer below 2\*\*64, got {shown}"):
+            check("n", big)
+    with pytest.raises(ValueError, match=f"reg must be finite, got {shown}"):
+        check_positive("reg", big, allow_infinity=True)
+    with pytest.raises(ValueError, match=f"b must be a number from 0, got {shown}"):
+        check_not_negative("b", big)
+    with pytest.raises(ValueError, match=f"b must be a finite number, got {shown}"):
+        check_finite_number("b", big)
+    with pytest.raises(ValueError, match="weights must be an array of numbers, got "):
+        float_array([big], "weights")
+
+
+class Unshowable:
+    def __repr__(self):
+        raise RuntimeError("no")
+
+
+def test_values_that_cannot_be_shown_are_described():
+    assert quoted(-(10**5000)) == "a negative integer of about 5,001 digits"
+    assert quoted([10**5000]) == "a list that cannot be shown (ValueError)"
+    assert quoted(Unshowable()) == "a Unshowable that cannot be shown (RuntimeError)"
+
+
 @pytest.mark.parametrize("value", [3, 4, np.int8(3)])
 def test_integers_from_the_least_are_accepted(value):
     check_integer("n", value, 3)
@@ -169,7 +197,10 @@ def test_a_message_shows_80_characters_of_a_text():
         ("\ud800", ValueError, r"'\\ud800' cannot be the name of a file"),
         ("a\0b", ValueError, "cannot be the name of a file"),
         ("x" * 5000, OSError, r"a path is too long for this system: 'xxx.*\.\.\."),
-        (3, TypeError, "int"),
+        (3, TypeError, r"the path of a file must be a string or a pathlib.Path, got 3\."),
+        (None, TypeError, r"the path of a file must be a string or a pathlib.Path, got None\."),
+        (b"x" * 1000, TypeError, r"the path of a file must be a string or a pathlib.Path, got b.xxx"),
+        (object(), TypeError, "must be a string or a pathlib.Path, got <object"),
     ],
 )
 def test_names_that_no_file_can_have_are_refused(path, error, sentence):

@@ -361,3 +361,18 @@ def test_words_and_neighbours_in_predictions_are_no_formulas(capsys, tmp_path, c
     cells = [row[column] for row in csv.DictReader(io.StringIO(out)) if row[column]]
     assert cells
     assert all(cell.startswith("'=") for cell in cells)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.parametrize("is_unbuffered", [False, True])
+@pytest.mark.parametrize("n_tasks", [1, 400])  # an output that is written at the end, and one that fills the buffer
+def test_standard_output_that_is_full_is_named(tmp_path, n_tasks, is_unbuffered):
+    networks = [fs.Network(np.eye(3), np.eye(3, k=1), name=f"{q} " + "x" * 200) for q in range(n_tasks)]
+    fs.write_networks(tmp_path / "n.h5", networks)
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "fastspml", "info", str(tmp_path / "n.h5")]
+        environment = os.environ | {"PYTHONUNBUFFERED": "1" if is_unbuffered else ""}
+        got = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+    assert got.returncode == 1
+    sentence = "fastspml: standard output could not be written: No space left on device; correct that and try again."
+    assert got.stderr.splitlines() == [sentence]

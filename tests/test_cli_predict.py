@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import resource
 import shutil
 
 import numpy as np
@@ -66,6 +67,18 @@ def test_a_file_that_exists_is_not_overwritten(capsys, tmp_path):
     assert code == 1
     assert f"{path} exists already; name another file with -o, or remove it." in err
     assert path.read_bytes() == before
+
+
+def test_a_file_that_finds_no_room_is_named(capsys, tmp_path):
+    run(capsys, "predict", "single", "new.txt")  # caches are written before
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:  # no file may grow beyond this, as on a disk that has just this room
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+        code, out, err = run(capsys, "predict", "single", "new.txt", "-o", tmp_path / "links.csv")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (code, out) == (1, "")
+    assert f"{tmp_path}/links.csv could not be written: File too large; correct that and try again." in err
 
 
 def test_a_run_that_does_not_exist_is_named(capsys):

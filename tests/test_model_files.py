@@ -485,6 +485,24 @@ def texts(text):
         ("diagonal", "kind", texts(b"SVM"), "m.h5 holds a model of kind 'SVM', expected SPML or MTSPML"),
         ("diagonal", "parameters", texts(b"{"), "parameters of m.h5 cannot be used"),
         ("diagonal", "parameters", texts(b"[]"), "m.h5 is torn or damaged"),
+        (
+            "diagonal",
+            "parameters",
+            texts(b'{"n_iters": 1' + 5000 * b"0" + b"}"),
+            "parameters of m.h5 .*: an integer has more than 4,300 digits",
+        ),
+        (
+            "diagonal",
+            "parameters",
+            texts(b'{"n_iters": 1' + 400 * b"0" + b"}"),
+            r"parameters of m.h5 .*: n_iters must be an integer below 2\*\*64, got 1000",
+        ),
+        (
+            "diagonal",
+            "parameters",
+            texts(b'{"reg": {"type": "int8", "value": 1000}}'),
+            "parameters of m.h5 .*: a parameter does not fit into the type int8",
+        ),
         ("diagonal", "parameters", texts(b'{"speed": 1}'), "parameters of m.h5 cannot be used: .*'speed'"),
         ("diagonal", "parameters", texts(b'{"reg": {"type": "x", "value": 1}}'), "parameters of m.h5 cannot be used"),
     ],
@@ -650,5 +668,38 @@ def test_counts_of_more_iterations_than_the_state_has_are_refused(path, network)
     model = fs.SPML.paper(n_iters=5).fit(network)
     fs.save_model(path, model)
     change_model(path, "learner/state/violations", np.tile(model.state_.violations, (2, 1)))
+    with pytest.raises(ValueError, match="the state of nets.h5 cannot be used: inconsistent model state"):
+        fs.load_model(path)
+
+
+@pytest.mark.parametrize("kind", ["SPML", "MTSPML"])
+def test_counts_of_violations_are_possible(path, network, kind):
+    fs.save_model(path, getattr(fs, kind)(n_iters=5).fit(network))
+    with h5py.File(path) as file:
+        counts = file["learner/state/violations"][()]
+    for value, is_accepted in ((-1, kind == "MTSPML"), (-2, False)):
+        change_model(path, "learner/state/violations", np.full_like(counts, value))
+        if is_accepted:  # the task took no part in these iterations
+            assert (fs.load_model(path).violations_ == value).all()
+        else:
+            with pytest.raises(ValueError, match="the state of nets.h5 cannot be used: inconsistent model state"):
+                fs.load_model(path)
+
+
+def test_sums_of_squares_are_not_negative(path, network):
+    fs.save_model(path, fs.SPML(metric="factored", rank=2, ensemble=1, n_iters=5).fit(network))
+    with h5py.File(path) as file:
+        squares = file["learner/state/squares"][()]
+    change_model(path, "learner/state/squares", -1.0 - squares)
+    with pytest.raises(ValueError, match="the state of nets.h5 cannot be used: inconsistent model state"):
+        fs.load_model(path)
+
+
+@pytest.mark.parametrize("part", ["n_nodes_", "hidden_nodes_"])
+def test_as_many_tasks_as_records_of_nodes(path, network, part):
+    model = fs.SPML(n_iters=5).fit(network)
+    setattr(model, part, [14] if part == "n_nodes_" else [np.array([1])])
+    fs.save_model(path, model)
+    change_model(path, "learner/task_names", np.array([b"a", b"b", b"c"], dtype=h5py.string_dtype("utf-8", 1)))
     with pytest.raises(ValueError, match="the state of nets.h5 cannot be used: inconsistent model state"):
         fs.load_model(path)

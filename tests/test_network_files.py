@@ -204,6 +204,18 @@ def test_indices_of_an_h5ad_file_may_be_unsigned(tmp_path):
     assert_same_network(fs.read_networks(tmp_path / "a.h5ad")[1], expected.replace(name="cites"))
 
 
+@pytest.mark.parametrize("part", ["indices", "indptr"])
+def test_an_index_beyond_int64_is_named_as_it_is(tmp_path, part):
+    write_h5ad(tmp_path / "a.h5ad", make_plain(nodes=[f"node {i}" for i in range(14)]))
+    with h5py.File(tmp_path / "a.h5ad", "r+") as file:
+        values = file[f"X/{part}"][:].astype(np.uint64)
+        values[3] = 2**64 - 1
+        del file[f"X/{part}"]
+        file[f"X/{part}"] = values
+    with pytest.raises(ValueError, match="X of a.h5ad holds the index 18446744073709551615, which is too large"):
+        fs.read_networks(tmp_path / "a.h5ad")
+
+
 def test_self_links_of_an_h5ad_file_are_dropped_with_a_warning(tmp_path):
     anndata.AnnData(np.eye(3), obsp={"near": np.ones((3, 3))}).write_h5ad(tmp_path / "a.h5ad")
     with pytest.warns(UserWarning, match="3 self links of 'near' were dropped"):

@@ -25,7 +25,7 @@ from fastspml.report.comparison import explain_method, paired_difference
 from fastspml.report.summary import ROC_POINTS, about_run, facts, mean_roc, render, write_report
 from tests.conftest import make_network
 
-HOSTILE = "<script>alert('&\"')</script>\x01\u202e"
+HOSTILE = "<script>alert('&\"')</script>\x01\u202e\u2028\u2029"
 VOID = {"meta", "link", "br", "hr", "img"}
 
 
@@ -462,7 +462,7 @@ def test_hostile_names_are_only_text(networks, tmp_path):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     parsed = check_page(page)
     assert "alert" in "".join(parsed.text)
-    assert not set(page) & set("\x00\u202e")
+    assert not set(page) & set("\x00\u202e\u2028\u2029")
     assert [row["method"] for row in known["methods"]] == [HOSTILE, "MT-SPML"]
     ElementTree.fromstring(
         plots.standalone(plots.by_method([(HOSTILE, [0.3, np.nan])], [HOSTILE] * 2, HOSTILE, HOSTILE))

@@ -25,6 +25,7 @@ from fastspml.runs.opening import check_networks, name_digests, networks_of, ope
 from fastspml.runs.run import Stopped, train
 from fastspml.runs.selecting import select_and_train
 from fastspml.runs.signals import noted_signals
+from fastspml.text_files import write_whole_text
 from fastspml.training import chunks
 from fastspml.training.objective import mean_hinge
 from fastspml.training.state import Progress
@@ -148,7 +149,8 @@ def test_a_finished_run_runs_nowhere_even_if_its_folder_is_locked(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("000000000000100", 100), ("9" * 18, int("9" * 18)), ("9" * 19, 0), ("1a", 0), ("a1", 0)]
+    ("name", "expected"),
+    [("000000000000100", 100), ("9" * 18, int("9" * 18)), ("9" * 19, 0), ("1a", 0), ("a1", 0), ("0٣", 0)],
 )
 def test_the_names_of_checkpoints_are_iterations(tmp_path, name, expected):
     folder = write_run(tmp_path / "run")
@@ -252,6 +254,15 @@ def test_a_small_file_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatc
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("config.toml", "after")]
 
 
+def test_a_text_that_cannot_be_written_is_named_with_an_advice(tmp_path):
+    for write, advice in (
+        (write_whole, "fix that and rerun the same command to resume"),
+        (write_whole_text, "correct that and try again"),
+    ):
+        with pytest.raises(OSError, match=f"none/a.json could not be written: No such file or directory; {advice}"):
+            write(tmp_path / "none" / "a.json", "{}")
+
+
 def test_lines_that_are_kept_are_returned(tmp_path):
     lines = Lines(tmp_path / "history.jsonl")
     assert lines.keep(lambda line: True) == []
@@ -293,6 +304,15 @@ def test_what_was_never_done_has_cost_nothing(monkeypatch):
     assert cadence.total_s == 0.0
 
 
+def test_checkpoints_are_sorted_by_iteration_and_other_files_are_left_alone(tmp_path):
+    for name in ("9.h5", "0010.h5", "000000000000011.h5", "1a.h5", "0٣.h5", "12.h5.damaged", "9" * 19 + ".h5"):
+        (tmp_path / name).write_text("")
+    checkpoints = Checkpoints(tmp_path, 1)
+    assert [path.name for path in checkpoints.paths()] == ["000000000000011.h5", "0010.h5", "9.h5"]
+    checkpoints.remove()
+    assert len(list(tmp_path.iterdir())) == 4
+
+
 def test_removing_checkpoints_of_a_folder_that_is_gone_does_nothing(tmp_path):
     Checkpoints(tmp_path / "checkpoints", 2).remove()
     assert not (tmp_path / "checkpoints").exists()
@@ -329,6 +349,27 @@ def test_values_that_differ_count_only_if_they_change_the_result(model):
     assert differing_keys(before, before) == []
     assert differing_keys(before | {"n_threads": 2, "auc_nodes": 1}, before) == []
     assert differing_keys(before | {"seed": 1, "margin": 0.5}, before) == ["margin", "seed"]
+
+
+def test_an_integer_with_too_many_digits_is_refused_in_plain_words(tmp_path):
+    (tmp_path / "run.toml").write_text(f"n_iters = {'9' * 5000}\n")
+    with pytest.raises(ValueError, match=r"run.toml cannot be used: an integer has more than 4,300 digits\.$"):
+        read_config(tmp_path / "run.toml")
+
+
+@pytest.mark.parametrize(
+    "key", ["n_iters", "margin", "checkpoint_minutes", "checkpoint_iters", "auc_nodes", "common_reg"]
+)
+def test_keys_with_400_digits_are_refused_in_a_short_sentence(key):
+    with pytest.raises(ValueError, match=f"{key} must be .*, got 9999") as refused:
+        resolve({"networks": "nets.h5", key: int("9" * 400)})
+    assert len(str(refused.value)) < 200
+
+
+def test_a_key_of_5_kilobytes_is_cut():
+    with pytest.raises(ValueError, match="unknown key 'xxx") as refused:
+        resolve({"networks": "nets.h5", "x" * 5000: 1})
+    assert len(str(refused.value)) < 1000
 
 
 @pytest.mark.parametrize(
@@ -409,7 +450,10 @@ def test_networks_are_recognised_by_the_checksum_of_their_file_or_by_node_names(
 ):
     monkeypatch.setattr("fastspml.runs.opening.file_checksum", lambda path: "the file's")
     Lines(tmp_path / "log.jsonl").append({"event": "started", **start})
-    if is_accepted:
+    if is_accepted and start.get("networks", "another") == "another" and "node_names" in start:
+        with pytest.warns(UserWarning, match="made by an earlier version, .* only the names of nodes in nets.h5"):
+            check_networks(tmp_path, "nets.h5", networks)
+    elif is_accepted:
         check_networks(tmp_path, "nets.h5", networks)
     else:
         with pytest.raises(ValueError, match="nets.h5 does not hold the networks that the run in"):

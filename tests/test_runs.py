@@ -110,6 +110,16 @@ def test_a_lock_that_fails_for_another_reason_stops_the_run(tmp_path, monkeypatc
         pass
 
 
+def test_a_disk_without_room_for_the_lock_is_named(tmp_path, monkeypatch):
+    def pwrite(descriptor, raw, start):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    expected = rf"{tmp_path}/lock could not be written: No space left on device; correct that"
+    with pytest.raises(OSError, match=expected), locked(tmp_path):
+        pass
+
+
 # ---- killed, stopped, resumed ----
 
 
@@ -591,7 +601,10 @@ def test_other_networks_or_versions(short, file, tmp_path):
     folder = stopped(config, tmp_path / "run")
     nets = fs.read_networks(file)
     fs.write_networks(copy, nets[::-1], overwrite=True)
-    with pytest.raises(ValueError, match="nets.h5 has changed since the run in .* was started; restore it"):
+    with pytest.raises(
+        ValueError,
+        match="nets.h5 has changed since the run in .* was started: the tasks have another order; restore it",
+    ):
         train(config, folder)
     fs.write_networks(copy, nets, overwrite=True)
     versions = folder / "versions.json"

@@ -576,7 +576,8 @@ def test_a_long_content_length_is_shortened_in_the_sentence(running):
 
 
 @pytest.mark.parametrize(
-    ("body", "reason"), [("", "Expecting value: line 1 column 1 (char 0)"), (5000 * "1", "Exceeds the limit")]
+    ("body", "reason"),
+    [("", "Expecting value: line 1 column 1 (char 0)"), (5000 * "1", "an integer has more than 4,300 digits)")],
 )
 def test_a_body_that_is_not_json_gets_the_reason(running, body, reason):
     error = json.loads(running.request("POST", "/links", body)[2])["error"]

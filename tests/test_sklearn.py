@@ -171,3 +171,8 @@ def test_classes_with_more_links_than_memory_are_refused(monkeypatch):
     monkeypatch.setattr("fastspml.sklearn.available_memory", lambda: 71.0)
     with pytest.raises(MemoryError, match="5 nodes in these classes have 8 links, too many for the free memory"):
         transformer.fit(X, y)
+
+
+def test_masked_classes_are_refused():
+    with pytest.raises(ValueError, match="y has masked values; leave them out"):
+        fs.sklearn.MetricTransformer(make_model()).fit(np.eye(4), np.ma.array([0, 0, 1, 1], mask=[1, 0, 0, 0]))

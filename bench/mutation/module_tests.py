@@ -170,11 +170,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "sklearn.py": ("test_sklearn.py",),
     "notebook.py": ("test_notebook.py",),
     "datasets.py": ("test_datasets.py",),
-    "runs/checkpoints.py": (
-        "test_run_parts.py",
-        "test_runs.py",
-    ),
+    "runs/checkpoints.py": ("test_run_parts.py", "test_run_contents.py", "test_runs.py"),
     "runs/config.py": ("test_run_parts.py", "test_runs.py", "test_cli.py"),
+    "runs/contents.py": ("test_run_contents.py",),
     "runs/evaluations.py": ("test_run_parts.py", "test_runs.py", "test_cli_predict.py", "test_cli_calibrate.py"),
     "runs/folder.py": (
         "test_run_parts.py",
@@ -184,11 +182,14 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_run_parts.py",
         "test_runs.py",
     ),
-    "runs/opening.py": ("test_run_parts.py", "test_cli_predict.py", "test_cli.py", "test_runs.py"),
-    "runs/run.py": (
+    "runs/opening.py": (
         "test_run_parts.py",
+        "test_run_contents.py",
+        "test_cli_predict.py",
+        "test_cli.py",
         "test_runs.py",
     ),
+    "runs/run.py": ("test_run_parts.py", "test_run_contents.py", "test_runs.py"),
     "runs/selecting.py": (
         "test_run_parts.py",
         "test_cli_select.py",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.checks import is_whole, quoted
+from fastspml.checks import is_whole, listed, quoted
 from fastspml.metric import Metric
 from fastspml.network import Network
 from fastspml.network_lists import Networks, as_networks
@@ -114,12 +114,12 @@ def named_tasks(networks: Networks) -> list[Network]:
     names = [network.name for network in networks]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"{names.count(name)} networks are called {name!r}; a task is known by its name.")
+            raise ValueError(f"{names.count(name)} networks are called {quoted(name)}; a task is known by its name.")
     return networks
 
 
 def of_task(by_name: dict[str, Any], name: str) -> Any:
     """Return the value of a task, or say which tasks there are."""
     if name not in by_name:
-        raise ValueError(f"no task called {name!r} was fitted; there are {', '.join(by_name)}.")
+        raise ValueError(f"no task called {quoted(name)} was fitted; there are {listed(by_name)}.")
     return by_name[name]

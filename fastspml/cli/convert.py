@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from fastspml.checks import listed, quoted
 from fastspml.cli.output import printable, refuse_existing
 from fastspml.display import counted
 
@@ -36,10 +37,10 @@ def run(options: argparse.Namespace) -> None:
 
     networks = read_networks(options.source, ignore_weights=options.ignore_weights)
     if options.task is not None:
-        names = ", ".join(network.name for network in networks)
+        names = listed(network.name for network in networks)
         networks = [network for network in networks if network.name == options.task]
         if not networks:
-            raise ValueError(f"there is no task {options.task!r}; the tasks are {names}.")
+            raise ValueError(f"there is no task {quoted(options.task)}; the tasks are {names}.")
     write = write_h5ad if suffix == ".h5ad" else write_networks
     write(options.target, networks, overwrite=options.overwrite, compress=options.compress)
     size = Path(options.target).stat().st_size

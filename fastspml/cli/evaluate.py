@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from fastspml.checks import listed, quoted
 from fastspml.cli.output import print_json, print_table, say, say_wrapped
 
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ def _check_nodes(names: Sequence[str] | None, networks: Sequence[Network]) -> No
     known = {str(name) for network in networks for name in network.nodes.tolist()}
     unknown = [name for name in names if name not in known]
     if unknown:
-        tasks = ", ".join(network.name for network in networks)
-        raise ValueError(f"there is no node {unknown[0]!r} in the networks ({tasks}); check its name.")
+        tasks = listed(network.name for network in networks)
+        raise ValueError(f"there is no node {quoted(unknown[0])} in the networks ({tasks}); check its name.")
 
 
 def _say_leaks(networks: Sequence[Network], hidden: Sequence) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fastspml.checks import listed, quoted
 from fastspml.cli.output import say
 from fastspml.display import counted
 
@@ -97,12 +98,12 @@ def task_position(text: str | None, names: Sequence[str], also: str = "") -> int
     if text is None:
         if len(names) == 1:
             return 0
-        raise ValueError(f"there are {len(names)} tasks; give --task with one of {', '.join(names)}{also}.")
+        raise ValueError(f"there are {len(names)} tasks; give --task with one of {listed(names)}{also}.")
     if text in names:
         return list(names).index(text)
     if text.isdecimal() and len(text) < 10 and int(text) < len(names):
         return int(text)
-    raise ValueError(f"there is no task {text!r}; the tasks are {', '.join(names)}{also}.")
+    raise ValueError(f"there is no task {quoted(text)}; the tasks are {listed(names)}{also}.")
 
 
 def metric_of_task(model: Any, networks: Sequence[Any], q: int) -> Any:
@@ -121,7 +122,7 @@ def metric_of_task(model: Any, networks: Sequence[Any], q: int) -> Any:
         return metric_of(model, q)
     if known.count(names[q]) != 1:
         raise ValueError(
-            f"the model has no task {names[q]!r} of its own; its tasks are {', '.join(known)}, those of the networks "
-            f"{', '.join(names)}. Choose another --task, or networks whose tasks have the names of the model's."
+            f"the model has no task {quoted(names[q])} of its own; its tasks are {listed(known)}, those of the "
+            f"networks {listed(names)}. Choose another --task, or networks whose tasks have the names of the model's."
         )
     return metric_of(model, names[q])

@@ -67,7 +67,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Predict the links and write them."""
-    from fastspml.ranking.link_table import described
     from fastspml.runs.opening import networks_of, open_run
 
     if options.output and Path(options.output).exists():
@@ -77,6 +76,20 @@ def run(options: argparse.Namespace) -> None:
     groups = read_new_nodes(options.newcomers, model, options.id_column, options.text_column)
     is_same_file = Path(options.networks or (config or {})["networks"]).samefile(options.newcomers)
     fields, records = _predictions(model, networks, groups, options, is_same_file)
+    try:
+        _write(fields, records, options)
+    except OSError as error:
+        if options.output is None or error.errno is None or error.filename is not None:
+            raise
+        raise OSError(
+            f"{options.output} could not be written: {error.strerror}; correct that and try again."
+        ) from error
+
+
+def _write(fields: list[str], records: Iterator[dict[str, Any]], options: argparse.Namespace) -> None:
+    """Write a row per link to the file or to standard output."""
+    from fastspml.ranking.link_table import described
+
     with open(options.output, "x", newline="", encoding="utf-8") if options.output else nullcontext(sys.stdout) as file:
         if options.json:
             for record in records:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from fastspml.checks import quoted
 from fastspml.cli.flags import TRAINING_ONLY, add_dask, add_keys, configured, parse_value, spelled_out
 from fastspml.cli.output import print_json, print_table, say, wrapped
 from fastspml.cli.progress import report_progress
@@ -172,7 +173,7 @@ def _grid(parts: list[str] | None) -> dict[str, list[Any]] | None:
     for part in parts:
         key, equals, values = part.partition("=")
         if not equals:
-            raise ValueError(f"--grid takes KEY=[VALUES], as in reg=[1e-2,1e-3]; got {part!r}.")
+            raise ValueError(f"--grid takes KEY=[VALUES], as in reg=[1e-2,1e-3]; got {quoted(part)}.")
         value = parse_value(values)
         grid[key.strip().replace("-", "_")] = value if isinstance(value, list) else [value]
     return grid

@@ -11,6 +11,7 @@ import numpy as np
 from fastspml import __version__
 from fastspml.io.reading import Reader
 from fastspml.io.writing import Writer, set_text
+from fastspml.json_values import load_json
 from fastspml.labels import check_labels
 from fastspml.sparse.csr import block_bounds, freeze, widths_of_bounds
 from fastspml.tokens import Tokenizer
@@ -201,7 +202,7 @@ def read_tokenizer(file: Reader, parent: Any, name: str) -> Tokenizer:
     """Read what `write_tokenizer` wrote."""
     with file.checking(name):
         try:
-            settings = json.loads(file.text(parent, name))
+            settings = load_json(file.text(parent, name))
         except RecursionError:
             raise ValueError("it is nested too deeply.") from None
         return Tokenizer.from_settings(settings)

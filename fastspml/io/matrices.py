@@ -90,6 +90,9 @@ def _signed(file: Reader, indices: np.ndarray, name: str) -> np.ndarray:
     """Return indices as int32 or int64; other programs write other types, too."""
     if indices.dtype in (np.int32, np.int64):
         return indices
+    largest = int(indices.max(initial=0))
+    if largest > np.iinfo(np.int64).max:
+        file.refuse(f"{name} of {file.name} holds the index {largest}, which is too large; the file is damaged.")
     file.claim(indices.size * 8, name)
     return indices.astype(np.int64)
 

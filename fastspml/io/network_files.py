@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import printable, quoted
 from fastspml.io.elements import (
     MODEL,
     NETWORKS,
@@ -46,6 +47,8 @@ from fastspml.io.reading import Reader, reading
 from fastspml.io.writing import Writer, encode, writing
 from fastspml.network import Network
 from fastspml.network_lists import as_networks
+
+MOST_SHOWN = 300  # characters of a list of names in a message
 
 ReadLinks = Callable[[Reader, Any, str], sparse.csr_array]
 
@@ -130,6 +133,8 @@ def read_networks(
     >>> len(fs.read_networks(fs.datasets.path("debian.h5")))
     7
     """
+    if verify is not None and not isinstance(verify, (bool, np.bool_)):
+        raise TypeError(f"verify must be True, False or None, got {quoted(verify)}.")
     with reading(path, mapped) as file:
         check_format(file, NETWORKS)
         if verify is None:
@@ -168,11 +173,11 @@ def write_h5ad(
     for network in networks[1:]:
         if network.features is not first.features or network.nodes is not first.nodes:
             raise ValueError(
-                f"{first.name!r} and {network.name!r} are over different nodes; an .h5ad file holds one set of nodes, "
-                "so write the tasks one by one."
+                f"{quoted(first.name)} and {quoted(network.name)} are over different nodes; an .h5ad file holds one "
+                "set of nodes, so write the tasks one by one."
             )
     if len(set(names)) < len(names) or any("/" in name or name in ("", ".") for name in names):
-        called = ", ".join(map(repr, names))
+        called = printable(", ".join(map(quoted, names)), MOST_SHOWN)
         raise ValueError(f"tasks called {called} cannot be told apart in an .h5ad file; give them other names.")
     with writing(path, overwrite, compress) as file:
         encode(file.root, "anndata")

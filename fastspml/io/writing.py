@@ -20,7 +20,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from fastspml.checks import check_path
+from fastspml.checks import check_path, quoted
 from fastspml.io.checksums import checksum_of_array, checksum_of_texts, hdf5_reason, seal
 from fastspml.io.limits import check_n_features
 
@@ -276,9 +276,9 @@ def _as_utf8(text: str) -> bytes:
     try:
         raw = text.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{text!r} is no valid Unicode text, so HDF5 cannot store it; rename it.") from None
+        raise ValueError(f"{quoted(text)} is no valid Unicode text, so HDF5 cannot store it; rename it.") from None
     if 0 in raw:
-        raise ValueError(f"{text!r} holds a NUL character, which ends a string in HDF5; rename it.")
+        raise ValueError(f"{quoted(text)} holds a NUL character, which ends a string in HDF5; rename it.")
     return raw
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import check_integer, float_array
+from fastspml.checks import check_integer, float_array, unmasked
 from fastspml.labels import unshared
 from fastspml.metric.explanations import Explained, difference_of
 from fastspml.metric.feature_rows import checked_rows, matched_network
@@ -105,7 +105,7 @@ class Metric(Explained):
         check_length_weight(score, length_weight)
         check_link_weights(neighbour_weight, degree_weight, unlinked_bonus)
         self.n_features = n_features
-        self.vocabulary = None if vocabulary is None else unshared(np.asarray(vocabulary))
+        self.vocabulary = None if vocabulary is None else unshared(np.asarray(unmasked(vocabulary, "vocabulary")))
         self.weighting = copy.copy(weighting)  # which may be fitted again
         self.takes_counts = takes_counts
         self.score = score

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import check_positive_integer, is_whole, quoted
+from fastspml.checks import check_positive_integer, is_whole, quoted, unmasked
 from fastspml.kernels import embedding
 from fastspml.metric.base import Metric
 from fastspml.metric.diagonal_metric import (
@@ -190,7 +190,7 @@ class FactoredMetric(Metric):
 
 def _checked_factors(factors: Any, n_features: int) -> np.ndarray:
     """Return factors as a read-only float32 or float64 array with contiguous rows; refuse what is not finite."""
-    factors = np.asarray(factors)
+    factors = np.asarray(unmasked(factors, "factors"))
     if factors.dtype.kind not in "biuf":
         raise TypeError(f"factors must hold numbers, got {factors.dtype}.")
     if factors.ndim != 2 or len(factors) != n_features:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.checks import check_integer, check_seed, float_array, quoted
+from fastspml.checks import check_integer, check_seed, float_array, quoted, unmasked
 
 KINDS = ("isotonic", "logistic")
 
@@ -153,7 +153,7 @@ class Calibration:
         >>> calibration.probability([0.0, 1.0]).round(3).tolist()
         [0.0, 0.5]
         """
-        scores = np.asarray(scores, dtype=np.float64)
+        scores = float_array(scores, "scores")
         return _probability(self.kind, self.thresholds, self.levels, scores)
 
     def n_links(self, scores: Any) -> float:
@@ -205,10 +205,10 @@ def reliability_curve(probabilities: Any, labels: Any, weights: Any = None, n_gr
     equal numbers of pairs would put nearly all links into the last one. Pairs of equal probability stay together, so
     there can be fewer groups.
     """
-    probabilities, labels = np.asarray(probabilities, dtype=np.float64), np.asarray(labels, dtype=np.float64)
+    probabilities, labels = float_array(probabilities, "probabilities"), float_array(labels, "labels")
     if len(labels) == 0:
         return np.zeros((0, 3))
-    weights = np.ones(len(labels)) if weights is None else np.asarray(weights, dtype=np.float64)
+    weights = np.ones(len(labels)) if weights is None else float_array(weights, "weights")
     order = np.argsort(probabilities, kind="stable")
     probabilities, labels, weights = probabilities[order], labels[order], weights[order]
     sums = np.cumsum(probabilities * weights)
@@ -341,7 +341,8 @@ def _log_loss(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray
 
 def _checked(scores: Any, labels: Any, nodes: Any, weights: Any) -> tuple[np.ndarray, ...]:
     """Return scores, labels, nodes and weights of pairs as arrays; refuse what cannot be calibrated."""
-    scores, labels, nodes = float_array(scores, "scores"), np.asarray(labels), np.asarray(nodes)
+    scores = float_array(scores, "scores")
+    labels, nodes = np.asarray(unmasked(labels, "labels")), np.asarray(unmasked(nodes, "nodes"))
     weights = np.ones(scores.shape) if weights is None else float_array(weights, "weights")
     if not scores.ndim == labels.ndim == nodes.ndim == 1 or not len(scores) == len(labels) == len(nodes):
         raise ValueError(

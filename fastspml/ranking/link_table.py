@@ -201,7 +201,8 @@ class LinkTable:
         """Write the table as CSV, or return it as text without a path.
 
         A text that starts with =, +, -, @, a tab or a carriage return gets an apostrophe in front, so that spreadsheets
-        show it instead of running it as a formula.
+        show it instead of running it as a formula. Otherwise names are written as they are, control characters
+        included, so that they can be matched with other tables; do not print a table of untrusted names on a terminal.
 
         Parameters
         ----------

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import quoted
+from fastspml.checks import quoted, unmasked
 
 LONGEST_NUMBER = 20  # characters of an integer of 64 bits
 _EXTENDING = threading.Lock()  # copies of an index share the positions that `NodeNames.plus` extends
@@ -91,6 +91,7 @@ class NodeNames:
         what : str
             Name of `nodes` in error messages.
         """
+        unmasked(nodes, what)
         array = np.atleast_1d(np.asarray(list(nodes) if isinstance(nodes, (set, frozenset)) else nodes))
         if array.size == 0:
             return np.zeros(0, dtype=np.int64)

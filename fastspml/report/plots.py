@@ -49,15 +49,15 @@ BINS = 20
 Scale = Callable[[float], float]  # from values to positions in a drawing
 Ticks = list[tuple[float, str]]  # values and their texts
 
-# Characters that XML lacks, and marks that change the direction of the text around them.
+# Characters that XML lacks, separators of lines, and marks that change the direction of the text around them.
 ILL_FORMED = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
 
 
 def escape(value: object) -> str:
-    """Return text for HTML and XML: markup is escaped; control characters, which XML lacks, and marks of text direction
-    are replaced."""
+    """Return text for HTML and XML: markup is escaped; control characters, which XML lacks, separators of lines and
+    marks of text direction are replaced."""
     return html.escape(ILL_FORMED.sub("\ufffd", str(value)))
 
 

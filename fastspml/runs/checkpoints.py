@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fastspml.runs.folder import checkpoint_iterations
 from fastspml.training.estimator import Estimator
-from fastspml.training.model_files import load_checkpoint, save_checkpoint
+from fastspml.training.model_files import checkpoint_origin, load_checkpoint, save_checkpoint
 
 # The pause after a save or an evaluation is at least 50 times its duration, so that it takes at most 2% of the time.
 PAUSE_PER_COST = 50
@@ -44,18 +46,33 @@ class Cadence:
 
 
 class Checkpoints:
-    """The checkpoints of a run, files named by their iteration."""
+    """The checkpoints of a run, files named by their iteration.
+
+    `origin` is stored in every file: a JSON object of everything that determines the fit, besides the parameters and
+    the hidden nodes, which the model has.
+    """
+
+    origin: Mapping[str, Any] = {}
 
     def __init__(self, folder: Path, n_kept: int) -> None:
         self._folder, self._n_kept = folder, n_kept
 
     def paths(self) -> list[Path]:
         """Return the files, newest first."""
-        return sorted(self._folder.glob("[0-9]*.h5"), reverse=True)
+        return list(checkpoint_iterations(self._folder))
+
+    def origin_of_newest(self) -> dict[str, Any]:
+        """Return the origin that the newest file has stored; empty if it has none, as those of earlier versions."""
+        text = checkpoint_origin(self.paths()[0])
+        try:
+            origin = json.loads(text or "{}")
+        except (ValueError, RecursionError):
+            return {}
+        return origin if isinstance(origin, dict) else {}
 
     def save(self, model: Estimator) -> None:
         """Save the state, then remove all but the newest `n_kept` files; if saving fails, none is removed."""
-        save_checkpoint(self._folder / f"{model.state_.iteration:015d}.h5", model)
+        save_checkpoint(self._folder / f"{model.state_.iteration:015d}.h5", model, json.dumps(self.origin))
         for path in self.paths()[self._n_kept :]:
             path.unlink(missing_ok=True)
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fastspml.checks import quoted
+from fastspml.json_values import too_many_digits
 from fastspml.runs.keys import all_keys, check_run_keys, known_keys, model_class, model_keys, run_keys
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ def read_config(path: str | Path) -> dict[str, Any]:
         if _is_hdf5(path):
             raise ValueError(f"{path} is no TOML file; for a file of networks give --networks {path}.") from None
         raise ValueError(f"{path} is not valid TOML: {error}.") from None
+    except ValueError:
+        raise ValueError(f"{path} cannot be used: {too_many_digits()}.") from None
     except RecursionError:
         raise ValueError(f"{path} is nested too deeply; a configuration holds one value per key.") from None
 
@@ -96,7 +100,7 @@ def resolve(settings: Mapping[str, Any]) -> dict[str, Any]:
         if key not in keys:
             near = difflib.get_close_matches(key, keys)
             hint = f"; did you mean {near[0]!r}?" if near else f"; the keys are {', '.join(keys)}."
-            raise ValueError(f"unknown key {key!r} for a run of {keys['model']}{hint}")
+            raise ValueError(f"unknown key {quoted(key)} for a run of {keys['model']}{hint}")
     config = keys | dict(settings)
     check_run_keys(config)
     new_model(config).check_params()

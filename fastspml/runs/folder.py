@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -28,6 +29,8 @@ from fastspml.runs.config import as_toml, differing_keys, read_run_config, resol
 from fastspml.text_files import write_whole_text
 
 LOG = "log.jsonl"
+ADVICE = "fix that and rerun the same command to resume"  # where a file cannot be written
+CHECKPOINT = re.compile("([0-9]{1,18})[.]h5")
 PARTIAL = ".fastspml-*.partial"  # files that a killed writer leaves behind: `write_whole_text`, or `io.writing`
 
 
@@ -44,7 +47,7 @@ class Lines:
             with open(self.path, "ab") as file:
                 file.write((text if self._ends_a_line() else "\n" + text).encode())
         except OSError as error:
-            raise _unwritten(self.path, error) from error
+            raise OSError(f"{self.path} could not be written: {error.strerror}; {ADVICE}.") from error
 
     def read(self) -> list[dict[str, Any]]:
         """Return all lines that hold a JSON object; none if there is no file."""
@@ -179,6 +182,13 @@ def selected_trial(folder: Path) -> dict[str, Any]:
     return next((line for line in Lines(folder / LOG).read() if line.get("event") == "selected"), {})
 
 
+def checkpoint_iterations(folder: Path) -> dict[Path, int]:
+    """Return the files of checkpoints in a folder, newest first, and the iteration that each is named by."""
+    named = {path: CHECKPOINT.fullmatch(path.name) for path in folder.glob("*.h5")}
+    found = {path: int(match[1]) for path, match in named.items() if match}
+    return dict(sorted(found.items(), key=lambda item: (item[1], item[0].name), reverse=True))
+
+
 def now() -> str:
     """Return the time for a log line."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -186,11 +196,4 @@ def now() -> str:
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file of a run so that it appears complete or not at all."""
-    try:
-        write_whole_text(path, text)
-    except OSError as error:
-        raise _unwritten(path, error) from error
-
-
-def _unwritten(path: Path, error: OSError) -> OSError:
-    return OSError(f"{path} could not be written: {error.strerror}; fix that and rerun the same command to resume.")
+    write_whole_text(path, text, ADVICE)

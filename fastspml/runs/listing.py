@@ -10,7 +10,7 @@ from typing import Any
 
 from fastspml.runs import lock
 from fastspml.runs.config import read_run_config
-from fastspml.runs.folder import Lines
+from fastspml.runs.folder import Lines, checkpoint_iterations
 from fastspml.runs.history import read_history, selected_auc
 
 
@@ -59,7 +59,7 @@ def list_run(path: Path) -> RunStatus:
     if state == "finished":
         iteration = n_iters
     elif state != "running":
-        iteration = _checkpoint_iteration(path)
+        iteration = next(iter(checkpoint_iterations(path / "checkpoints").values()), 0)  # of the newest
         history = [line for line in history if line["iteration"] <= iteration]
     aucs = [float(line["auc"]) for line in history if "auc" in line]
     validated = selected_auc(path)
@@ -89,12 +89,6 @@ def _state(path: Path, who: Mapping[str, Any] | None) -> tuple[str, str | None]:
     if last.get("event") == "failed":
         return "failed", _text(last, "reason")
     return "stopped", None
-
-
-def _checkpoint_iteration(path: Path) -> int:
-    """Return the iteration of the newest checkpoint, by its file name; 0 without any."""
-    names = [file.stem for file in (path / "checkpoints").glob("[0-9]*.h5")]
-    return max((int(name) for name in names if name.isdecimal() and len(name) <= 18), default=0)
 
 
 def _left_s(history: Sequence[Mapping[str, Any]], n_iters: int) -> float | None:

@@ -64,8 +64,13 @@ def locked(folder: Path) -> Iterator[Lock]:
         else:
             raise BlockingIOError(f"{folder} is in use by {_named(_who(descriptor))}; wait until it ends, or stop it.")
         me = {"host": socket.gethostname(), "pid": os.getpid(), "since": datetime.now(UTC).isoformat(" ", "seconds")}
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, (json.dumps(me) + "\n").encode(), 0)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, (json.dumps(me) + "\n").encode(), 0)
+        except OSError as error:  # a full disk
+            raise OSError(
+                f"{folder / FILE} could not be written: {error.strerror}; correct that, or choose another folder."
+            ) from error
         yield Lock(folder, descriptor)
     finally:
         os.close(descriptor)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fastspml.checks import outer_stacklevel
 from fastspml.io import file_checksum, file_kind, read_networks
 from fastspml.network import Network
 from fastspml.runs.config import read_run_config
+from fastspml.runs.contents import Content, content_digests, difference, is_content, names_digest
 from fastspml.runs.folder import first_start
 from fastspml.splits import split_networks
 from fastspml.training.model_files import load_model
@@ -77,9 +79,12 @@ def trained_networks(run: str | Path, path: str | None, config: Mapping[str, Any
 
     Hidden nodes are recorded by position, so in other networks they would be nodes that were trained on.
     """
-    networks = networks_of(path, config)
     folder = Path(run) if Path(run).is_dir() else Path(run).parent
-    if (folder / "config.toml").exists() and Path(run).name in (folder.name, "model.h5"):
+    is_of_run = (folder / "config.toml").exists() and Path(run).name in (folder.name, "model.h5")
+    if is_of_run and config is None and path is not None:  # RUN/model.h5: its links run as those of the run
+        config = {"undirected": read_run_config(folder).get("undirected", False)}
+    networks = networks_of(path, config)
+    if is_of_run:
         check_networks(folder, path or str((config or {})["networks"]), networks)
     return networks
 
@@ -87,27 +92,72 @@ def trained_networks(run: str | Path, path: str | None, config: Mapping[str, Any
 def check_networks(folder: Path, path: str | Path, networks: Sequence[Network] | None = None) -> None:
     """Refuse a file that does not hold the networks that the run in a folder was started with.
 
-    The checksum of the file decides; of a file with another checksum, the node names of every task, where it has names.
+    The checksum of the file decides; of a file with another checksum, or without one, the content of its networks.
+    Runs of earlier versions recorded no content: of these, the node names of every task decide, where it has names.
+
+    Parameters
+    ----------
+    folder : Path
+    path : str or path
+        The file.
+    networks : sequence of Network, optional
+        Its networks, with links as the run uses them; by default they are read if they are needed.
     """
     start = first_start(folder)
-    checksum, names = start.get("networks"), start.get("node_names")
-    if checksum is None and not names:  # written by an early version, or trained on a file without a checksum
+    checksum, names, content = start.get("networks"), start.get("node_names"), recorded_content(start)
+    if checksum is None and not names and content is None:  # written by an early version
         return
     if checksum is not None and checksum == file_checksum(path):
         return
-    if names and all(names) and names == name_digests(read_networks(path) if networks is None else networks):
+    if networks is None:
+        networks = networks_of(str(path), read_run_config(folder))
+    differing = ""
+    if content is not None:
+        differing = difference(content, content_digests(networks), networks)
+        if not differing:
+            return
+    elif names and all(names) and names == name_digests(networks):
+        warnings.warn(
+            f"the run in {folder} was made by an earlier version, which recorded no content of networks; only the "
+            f"names of nodes in {path} were compared.",
+            stacklevel=outer_stacklevel(),
+        )
         return
     raise ValueError(
-        f"{path} does not hold the networks that the run in {folder} was trained on; restore that file, "
-        "or train a new run on this one."
+        f"{path} does not hold the networks that the run in {folder} was trained on{_after_colon(differing)}; restore "
+        "that file, or train a new run on this one."
     )
+
+
+def check_resumed_networks(folder: Path, path: str | Path, networks: Sequence[Network], content: Content) -> None:
+    """Refuse to resume the run in a folder with networks other than those that it was started with.
+
+    Of runs of earlier versions, which recorded no content, the checksum of the file decides.
+    """
+    start = first_start(folder)
+    before = recorded_content(start)
+    if before is not None:
+        differing = difference(before, content, networks)
+        is_same = not differing
+    else:
+        differing, is_same = "", not start or start.get("networks") == file_checksum(path)
+    if not is_same:
+        raise ValueError(
+            f"{path} has changed since the run in {folder} was started{_after_colon(differing)}; "
+            "restore it, or name another folder."
+        )
+
+
+def _after_colon(differing: str) -> str:
+    return f": {differing}" if differing else ""
+
+
+def recorded_content(start: Mapping[str, Any]) -> Content | None:
+    """Return the digests that the log line of a start holds; None if it is of an earlier version."""
+    content = start.get("content")
+    return content if is_content(content) else None
 
 
 def name_digests(networks: Sequence[Network]) -> list[str | None]:
     """Return a digest of the node names of each network, in their order; None for one without names."""
-    return [
-        hashlib.sha256("\0".join(map(str, network.nodes.tolist())).encode(errors="surrogatepass")).hexdigest()[:16]
-        if network.has_node_names
-        else None
-        for network in networks
-    ]
+    return [names_digest(network.nodes) if network.has_node_names else None for network in networks]

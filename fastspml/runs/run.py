@@ -15,11 +15,12 @@ from fastspml.network import Network
 from fastspml.ranking.model_records import hidden_nodes_of, record_nodes
 from fastspml.runs.checkpoints import Cadence, Checkpoints
 from fastspml.runs.config import new_model
+from fastspml.runs.contents import Content, content_digests, difference, is_content
 from fastspml.runs.evaluations import Evaluations, is_quick
-from fastspml.runs.folder import RunFolder, first_start, locked_run, now, versions
+from fastspml.runs.folder import RunFolder, locked_run, now, versions
 from fastspml.runs.history import is_complete, read_history
 from fastspml.runs.keys import model_keys
-from fastspml.runs.opening import check_networks, name_digests, split
+from fastspml.runs.opening import check_networks, check_resumed_networks, name_digests, split
 from fastspml.runs.signals import noted_signals
 from fastspml.training.estimator import Estimator
 from fastspml.training.model_files import load_model, save_model
@@ -114,13 +115,16 @@ class _Session:
     def train(self) -> Estimator:
         """Load, train until the end or a signal, and save."""
         self._stop_if_signalled()
-        self._check_networks()
-        restored = self._restored()
         networks, training, hidden = split(self.config)
         self._stop_if_signalled()
+        content = content_digests(networks)
+        if not self.run.is_new:
+            check_resumed_networks(self.run.path, self.config["networks"], networks, content)
+        self.checkpoints.origin = {"undirected": self.config["undirected"], "content": content}
+        restored = self._restored(networks)
         self.evaluations = Evaluations(networks, training, hidden, self.config["auc_nodes"], self.config["seed"])
         sizes = [network.n_nodes for network in networks]
-        start = start_event(self.config, networks, 0 if restored is None else restored.state_.iteration)
+        start = start_event(self.config, networks, content, 0 if restored is None else restored.state_.iteration)
         del networks  # from here on only the sample of hidden nodes is needed
         if restored is None:
             self._fit(training, sizes, hidden, start)
@@ -159,21 +163,13 @@ class _Session:
         self._record_start(start)
         self.model.resume(training, self._between_chunks, self.runner)
 
-    def _check_networks(self) -> None:
-        """Refuse to resume with other networks than the run was started with."""
-        checksum, start = file_checksum(self.config["networks"]), first_start(self.run.path)
-        if start and start.get("networks") != checksum:
-            raise ValueError(
-                f"{self.config['networks']} has changed since the run in {self.run.path} was started; "
-                "restore it, or name another folder."
-            )
-
-    def _restored(self) -> Estimator | None:
+    def _restored(self, networks: Sequence[Network]) -> Estimator | None:
         """Return the model of the newest undamaged checkpoint, if any, and drop the history after it."""
         model = None if self.run.is_new else self.checkpoints.newest(lambda text: self._log("warning", text))
         iteration = 0
         if model is not None:
             self._check_params(model)
+            self._check_origin(networks)
             iteration = model.state_.iteration
             model.set_params(n_threads=self.config["n_threads"])
             self.last_work, self.last_saved = dict(model.state_.work), iteration
@@ -195,6 +191,16 @@ class _Session:
             ]
         if differing:
             self._refuse_checkpoint(f"{', '.join(differing)} differ{'s' if len(differing) == 1 else ''}")
+
+    def _check_origin(self, networks: Sequence[Network]) -> None:
+        """Refuse the checkpoint of a run on other networks, as far as it records them."""
+        expected, found = self.checkpoints.origin, self.checkpoints.origin_of_newest()
+        if found and found.get("undirected") != expected["undirected"]:
+            self._refuse_checkpoint("undirected differs")
+        if is_content(found.get("content")):
+            differing = difference(found["content"], expected["content"], networks)
+            if differing:
+                self._refuse_checkpoint(differing)
 
     def _check_nodes(self, sizes: list[int], hidden: list[np.ndarray] | None) -> None:
         """Refuse the checkpoint of a run that hid other nodes, as far as it records them."""
@@ -318,7 +324,7 @@ class _Session:
             self.notify(line)
 
 
-def start_event(config: Mapping[str, Any], networks: Sequence[Network], iteration: int) -> Event:
+def start_event(config: Mapping[str, Any], networks: Sequence[Network], content: Content, iteration: int) -> Event:
     """Return the log line of a start: where and on what a process trains."""
     return {
         "time": now(),
@@ -328,6 +334,7 @@ def start_event(config: Mapping[str, Any], networks: Sequence[Network], iteratio
         "pid": os.getpid(),
         "n_threads": config["n_threads"],
         "networks": file_checksum(config["networks"]),
-        "node_names": name_digests(networks),
+        "node_names": name_digests(networks),  # which earlier versions compare
+        "content": content,
         "versions": versions(),
     }

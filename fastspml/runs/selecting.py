@@ -10,6 +10,7 @@ from fastspml.json_values import json_value
 from fastspml.ranking.model_records import record_nodes
 from fastspml.runs.checkpoints import Checkpoints
 from fastspml.runs.config import new_model
+from fastspml.runs.contents import content_digests
 from fastspml.runs.folder import Lines, locked_run, now
 from fastspml.runs.opening import split
 from fastspml.runs.run import start_event
@@ -59,7 +60,7 @@ def select_and_train(
 
         selection = select(new_model(config), training, grid, progress=between_fits, **options)
         run.describe(config | selection.best_params_)
-        run.log.append(start_event(config, networks, iteration=0))
+        run.log.append(start_event(config, networks, content_digests(networks), iteration=0))
         if selection.best_trial_ is not None:
             run.log.append({"time": now(), "event": "selected", **_described(selection.best_trial_)})
         record_nodes(selection.best_estimator_, [network.n_nodes for network in networks], hidden)

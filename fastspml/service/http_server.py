@@ -16,6 +16,7 @@ from socketserver import TCPServer
 from typing import Any, NoReturn
 
 from fastspml.checks import printable
+from fastspml.json_values import load_json
 from fastspml.service.link_service import LinkService, RequestError
 from fastspml.service.openapi import describe
 from fastspml.service.search_page import PAGE_HEADERS, search_page
@@ -363,7 +364,7 @@ def serve_until_signal(server: LinkServer) -> str:
 def _parsed(body: bytes) -> Any:
     """Return the value of a body of JSON."""
     try:
-        return json.loads(body.decode("utf-8"))
+        return load_json(body.decode("utf-8"))
     except UnicodeDecodeError:
         raise RequestError(400, "the body is not UTF-8; send JSON in UTF-8.") from None
     except (ValueError, RecursionError) as error:

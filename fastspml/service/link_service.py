@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import is_whole, printable
+from fastspml.checks import is_whole, printable, quoted
 from fastspml.network import Network
 from fastspml.ranking.index import LinkIndex
 from fastspml.ranking.link_table import Link
@@ -103,9 +103,9 @@ class LinkService:
         check_network(network, "LinkService")
         self.limits = Limits() if limits is None else limits
         if not is_whole(k) or not 1 <= k <= self.limits.k:
-            raise ValueError(f"k must be an integer from 1 to {self.limits.k}, got {k!r}.")
+            raise ValueError(f"k must be an integer from 1 to {self.limits.k}, got {quoted(k)}.")
         if network.n_nodes == 0:
-            raise ValueError(f"{network.name!r} has no nodes that could be linked to.")
+            raise ValueError(f"{quoted(network.name)} has no nodes that could be linked to.")
         self.k = int(k)
         metric = metric_of(model, network, "LinkService")
         self.weighting = metric.weighting
@@ -223,7 +223,7 @@ class LinkService:
         if not isinstance(value, str) and not is_whole(value):
             raise RequestError(400, f"node must be the name of a node, got {_kind(value)}.")
         if str(value) not in self.index.node_names:
-            raise RequestError(404, f"no node of {self.network.name!r} is called {_quoted(str(value))}.")
+            raise RequestError(404, f"no node of {quoted(self.network.name)} is called {_quoted(str(value))}.")
         return str(value)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from fastspml.checks import outer_stacklevel, quoted
+from fastspml.checks import outer_stacklevel, quoted, unmasked
 
 # Integers up to here are exact in float32, so that counts take half the memory.
 LARGEST_EXACT_FLOAT32 = 2**24
@@ -171,7 +171,7 @@ def canonical_adjacency(adjacency: Any, n_nodes: int, name: str) -> sparse.csr_a
     is_self = matrix.indices == rows
     n_self = int(is_self.sum())
     if n_self:
-        dropped = f"self link of {name!r} was" if n_self == 1 else f"self links of {name!r} were"
+        dropped = f"self link of {quoted(name)} was" if n_self == 1 else f"self links of {quoted(name)} were"
         sentence = f"{n_self} {dropped} dropped; a node is never linked to itself."
         warnings.warn(sentence, stacklevel=outer_stacklevel())
         counts = np.bincount(rows[~is_self], minlength=n_nodes)
@@ -191,10 +191,8 @@ def _csr_copy(matrix: Any, what: str) -> sparse.csr_array:
 
 
 def _as_array(values: Any, what: str) -> np.ndarray:
-    """Return anything dense as an ndarray; refuse masked values, whose masks NumPy would ignore."""
-    if np.ma.is_masked(values):
-        raise ValueError(f"{what} has masked values; replace them, for example by zeros with {what}.filled(0).")
-    return np.asarray(values)
+    """Return anything dense as an ndarray; refuse masked values."""
+    return np.asarray(unmasked(values, what))
 
 
 def _as_numbers(matrix: Any, what: str) -> Any:

@@ -47,7 +47,7 @@ def add_task(
             "no task can be added to a model with average=True: means would be over different numbers of iterations."
         )
     if network.name in model.task_names_:
-        raise ValueError(f"there is a task called {network.name!r} already; use partial_fit to continue it.")
+        raise ValueError(f"there is a task called {quoted(network.name)} already; use partial_fit to continue it.")
     task_regs = list(model.fitted_algorithm.regs[1:])
     task_reg = _new_reg(model, task_reg)
     with shown(progress, f"task {network.name}") as call:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fastspml.checks import listed, quoted
 from fastspml.kernels.arguments import N_SUMMED, Sums
 from fastspml.network import Network
 from fastspml.ranking.model_records import forget_nodes
@@ -34,8 +35,8 @@ def same_networks(model: Estimator, networks: list[Network]) -> Prepared:
     n_features = networks[0].n_features
     if n_features != model.n_features_ or names != model.task_names_:
         raise ValueError(
-            f"this model was trained on {', '.join(model.task_names_)} with {model.n_features_} features; "
-            f"it can continue with those only, got {', '.join(names)} with {n_features}."
+            f"this model was trained on {listed(model.task_names_)} with {model.n_features_} features; "
+            f"it can continue with those only, got {listed(names)} with {n_features}."
         )
     check_continues(model, len(names))
     known, found = model.vocabulary_, networks[0].vocabulary
@@ -66,8 +67,8 @@ def grown_networks(model: Estimator, networks: list[Network]) -> Prepared:
         for network in networks:
             if network.weighting != model.network_weighting_:
                 raise ValueError(
-                    f"{network.name!r} has another weighting than the networks that this model was trained on; weight "
-                    "it with the same, fitted Weighting."
+                    f"{quoted(network.name)} has another weighting than the networks that this model was trained on; "
+                    "weight it with the same, fitted Weighting."
                 )
     prepared = _laid_out(model, networks, weighting)
     check_memory(model, prepared, model.fitted_algorithm)
@@ -133,8 +134,8 @@ def match_features(
         for network in networks:
             if network.n_features != n_features:
                 raise ValueError(
-                    f"{network.name!r} has {network.n_features} features and the model {n_features}, which cannot be "
-                    "matched by name; give the networks a vocabulary, at fit and now."
+                    f"{quoted(network.name)} has {network.n_features} features and the model {n_features}, which "
+                    "cannot be matched by name; give the networks a vocabulary, at fit and now."
                 )
         return networks, weighting
     names = dict.fromkeys(vocabulary.tolist())
@@ -153,8 +154,8 @@ def match_features(
     for network in networks:
         if network.weighting is not None and not np.array_equal(network.vocabulary, vocabulary):  # type: ignore[arg-type]
             raise ValueError(
-                f"{network.name!r} was weighted over another vocabulary than the model's; give a network over the same "
-                "features, weighted with the same Weighting, or let the model weight (weighting=...)."
+                f"{quoted(network.name)} was weighted over another vocabulary than the model's; give a network over "
+                "the same features, weighted with the same Weighting, or let the model weight (weighting=...)."
             )
     return list(over_vocabulary(networks, vocabulary)), weighting
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
+from fastspml.checks import listed, quoted
 from fastspml.kernels.arguments import Links, Stack, Tasks
 from fastspml.kernels.link_filter import fill_filter
 from fastspml.kernels.rows import Rows, SplitRows, record_dtype
@@ -92,7 +93,7 @@ def check_triplets(networks: Sequence[Network], n_triplets: int) -> None:
     if n_triplets > 0:
         return
     n_linked = sum(int(np.count_nonzero(network.degrees)) for network in networks)
-    names = ", ".join(repr(network.name) for network in networks)
+    names = listed(quoted(network.name) for network in networks)
     if n_linked == 0:
         raise ValueError(
             f"{names} {'has' if len(networks) == 1 else 'have'} no links; a model needs some to learn from."

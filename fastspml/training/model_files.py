@@ -80,14 +80,16 @@ def save_model(path: str | os.PathLike[str], model: SPML | MTSPML | Metric, over
         file.check_n_features("the model", getattr(model, "n_features_", getattr(model, "n_features", 0)))
 
 
-def save_checkpoint(path: str | os.PathLike[str], model: Any) -> None:
+def save_checkpoint(path: str | os.PathLike[str], model: Any, origin: str | None = None) -> None:
     """Save a model from within `progress`, during a fit: everything that `resume` needs, but no metrics.
 
-    An existing file is replaced.
+    An existing file is replaced. `origin` is a text that `checkpoint_origin` returns.
     """
     with writing(path, overwrite=True) as file:
         write_format(file, MODEL)
         _write_learner(file, file.root, "checkpoint", model, with_metrics=False)
+        if origin is not None:
+            file.text(file.root, "origin", origin)
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> Any:
@@ -96,6 +98,13 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Any:
         check_format(file, MODEL)
         file.verify()
         return _read_learner(file, file.root, "checkpoint", with_metrics=False)
+
+
+def checkpoint_origin(path: str | os.PathLike[str]) -> str | None:
+    """Return the `origin` that a checkpoint was saved with; None if it was saved without one."""
+    with reading(path) as file:
+        file.verify()
+        return read_if_there(file, file.root, "origin", Reader.text)
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -269,12 +278,20 @@ def _check_state(model: Any) -> None:
     _check_consistent(
         len(model.task_names_) > 0
         and _has_consistent_arrays(model, state, algorithm)
+        and all(len(nodes) == len(model.task_names_) for nodes in _recorded_nodes(model))
         and (model.vocabulary_ is None or len(model.vocabulary_) == n_features)
         and all(w is None or w.n_features_ == n_features for w in (model.weighting_, model.network_weighting_))
     )
     rounds = [] if state.round is None else [state.round.base, state.round.local]
     if not all(_is_finite(sums) for sums in [state.sums, *rounds] if sums is not None):
         raise ValueError("the totals are not finite; fit the model again, with a larger reg or smaller features.")
+    _check_consistent(all((sums.squares >= 0).all() for sums in [state.sums, *rounds] if sums is not None))
+
+
+def _recorded_nodes(model: Any) -> list[Any]:
+    """Return what is recorded of the nodes of each task."""
+    recorded = [hidden_nodes_of(model), getattr(model, "n_nodes_", None)]
+    return [nodes for nodes in recorded if nodes is not None]
 
 
 def _has_consistent_arrays(model: Any, state: State, algorithm: Algorithm) -> bool:
@@ -288,6 +305,8 @@ def _has_consistent_arrays(model: Any, state: State, algorithm: Algorithm) -> bo
     return (
         _shapes(state.sums) == shapes
         and state.violations.shape == (state.iteration, algorithm.n_groups)
+        # -1 is a task that took no part in an iteration
+        and bool((state.violations >= (-1 if algorithm.has_tasks else 0)).all())
         and state.ahead.shape == (algorithm.n_metrics,)
         and state.ahead[0] == 0
         and bool((state.iteration + state.ahead >= 0).all())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastspml.checks import check_positive_integer
+from fastspml.checks import check_positive_integer, listed
 from fastspml.kernels import draws, scoring
 from fastspml.metric import DiagonalMetric, FactoredMetric, Metric
 from fastspml.network import Network
@@ -28,9 +28,7 @@ def objective(model: Estimator, networks: list[Network], n_triplets: int | None 
     value, has_tasks = regulariser(model), model.fitted_algorithm.has_tasks
     names = [network.name for network in networks]
     if has_tasks and names != model.task_names_:
-        raise ValueError(
-            f"the tasks of the model are {', '.join(model.task_names_)}, in this order; got {', '.join(names)}."
-        )
+        raise ValueError(f"the tasks of the model are {listed(model.task_names_)}, in this order; got {listed(names)}.")
     for q, group in enumerate([[network] for network in networks] if has_tasks else [networks]):
         value += mean_hinge(model.metric_for(q), group, model.margin, model.seed, n_triplets)
     return value

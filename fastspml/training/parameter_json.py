@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fastspml.checks import printable
+from fastspml.checks import LARGEST_INTEGER, is_whole, printable, quoted
+from fastspml.json_values import load_json
 from fastspml.weighting import Weighting
 
 
@@ -18,7 +19,7 @@ def params_to_json(params: dict[str, Any]) -> str:
 
 def params_from_json(text: str) -> dict[str, Any]:
     """Return the parameters that `params_to_json` was given."""
-    return {name: _from_plain(value) for name, value in json.loads(text).items()}
+    return {name: _from_plain(value) for name, value in load_json(text).items()}
 
 
 def _to_plain(name: str, value: Any) -> Any:
@@ -30,6 +31,8 @@ def _to_plain(name: str, value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         items = [_to_plain(name, item) for item in value]
         return items if isinstance(value, list) else {"type": "tuple", "value": items}
+    if is_whole(value) and abs(value) > LARGEST_INTEGER:
+        raise ValueError(f"parameter {name} must be an integer below 2**64, got {quoted(value)}.")
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TypeError(f"parameter {name} is a {type(value).__name__}, which cannot be saved; give plain numbers or text.")
@@ -48,5 +51,8 @@ def _from_plain(value: Any) -> Any:
     dtype = np.dtype(kind)
     if dtype.kind not in "biuf" or dtype.itemsize > 8:
         raise ValueError(f"a parameter has the type {printable(kind)!r}, expected a type of numbers.")
-    numbers = np.array(inner, dtype=dtype)
+    try:
+        numbers = np.array(inner, dtype=dtype)
+    except OverflowError:
+        raise ValueError(f"a parameter does not fit into the type {dtype}.") from None
     return numbers if numbers.ndim else numbers[()]

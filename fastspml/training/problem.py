@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastspml.checks import quoted
+from fastspml.checks import LARGEST_INTEGER, quoted
 from fastspml.kernels.arguments import BAD_ITERATION, DiagonalBuffers, Settings, Stack, Sums
 from fastspml.kernels.diagonal import clip_diagonal
 from fastspml.kernels.factored import set_factors
@@ -81,7 +81,9 @@ def lay_out(
         networks = weighting.transform(networks)
     for network in networks[1:]:
         if network.weighting != networks[0].weighting:
-            raise ValueError(f"{networks[0].name!r} and {network.name!r} went through different weightings.")
+            raise ValueError(
+                f"{quoted(networks[0].name)} and {quoted(network.name)} went through different weightings."
+            )
     kept_features = None
     if form == "full":
         counts = sum(count_columns(network.features) for network in networks)
@@ -145,7 +147,7 @@ class Problem:
 
 def kernel_settings(parameters: Estimator, algorithm: Algorithm) -> Settings:
     """Return the parameters of a fit as kernels take them."""
-    interval = parameters.projection_interval
+    interval = min(parameters.projection_interval, LARGEST_INTEGER)  # a longer one is never over
     every, never = np.uint64(0 if parameters.form == "full" else interval), np.uint64(0)
     return Settings(
         seed=np.uint64(parameters.seed),

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from fastspml.io.readers.bounds import LONGEST_LINE, LONGEST_NAME, MOST_FIELDS, NAME_ARRAY_BYTES, check_unpacked
+from fastspml.json_values import load_json
 
 SHOWN_PROBLEMS = 5  # a message shows the first few bad lines and counts them all
 SHOWN_CHARACTERS = 40  # of a piece of a file
@@ -219,11 +220,13 @@ def check_name(name: str, noun: str) -> None:
 def parse_json(line: str) -> Any:
     """Return the value of a line of JSON."""
     try:
-        return json.loads(line)
+        return load_json(line)
     except RecursionError:
         raise ValueError("is not JSON that can be read (nested too deeply)") from None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise ValueError(f"is not JSON ({str(error).partition(';')[0]})") from None
+    except ValueError as error:
+        raise ValueError(f"is not JSON that can be read ({error})") from None
 
 
 def listed(names: Sequence[str], most: int) -> str:
