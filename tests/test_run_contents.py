@@ -329,6 +329,41 @@ def test_weightings_that_are_equal_have_the_same_digest():
     assert content_digests([one])[0]["weighting"] != content_digests([other])[0]["weighting"]
 
 
+STORED = [
+    {
+        "nodes": "07d2ce9a90f7c515",
+        "vocabulary": "dab23bf667a1c617",
+        "features": "6496fad6f2742121",
+        "links": "661ff96da0179d80",
+        "weighting": "none",
+    },
+    {
+        "nodes": "28578a6d4a77ab68",
+        "vocabulary": "28578a6d4a77ab68",
+        "features": "54a2eddf1b40d2bd",
+        "links": "f46672234a146351",
+        "weighting": "a647becf4d9fc6a3",
+    },
+]
+
+
+def test_digests_are_those_that_runs_have_stored():
+    words = fs.Network([[1, 0, 2], [0, 3, 0]], [[0, 1], [0, 0]], nodes=["é", "b"], vocabulary=["x", "y", "z"])
+    weighted = fs.Weighting("l1").fit_transform(fs.Network([[0.5, 0.25], [0.0, 1.0]]))
+    assert content_digests([words, weighted]) == STORED
+
+
+def test_three_tasks_are_named_and_equal_contents_do_not_differ():
+    before = content_digests(NETWORKS[:1]) * 3
+    assert difference(before, before, NETWORKS) == ""
+    networks = [NETWORKS[0].replace(name=name) for name in "abc"]
+    same, mixed = [task | {"links": "0"} for task in before], [task | {PARTS[q]: "0"} for q, task in enumerate(before)]
+    assert difference(before, same, networks) == "the links of tasks 'a', 'b' and 'c' differ"
+    assert difference(before, mixed, networks) == (
+        "the nodes of task 'a', the vocabulary of task 'b', the features of task 'c' differ"
+    )
+
+
 def test_a_message_names_few_tasks_and_cuts_their_names():
     before = content_digests(NETWORKS[:1]) * 12
     networks = [NETWORKS[0].replace(name="x" * 1000)] * 12
