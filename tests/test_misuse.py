@@ -170,7 +170,7 @@ def test_huge_names_make_short_warnings_and_representations():
     assert all(len(sentence) < 1500 for sentence in fs.check_leaks(HUGE_NETWORK, HUGE_NETWORK))
 
 
-@pytest.mark.parametrize("path", [None, 3, object(), b"model.h5", ["model.h5"]], ids=str)
+@pytest.mark.parametrize("path", [None, 3, object(), b"model.h5", ["model.h5"]], ids=lambda path: type(path).__name__)
 @pytest.mark.parametrize(
     "call",
     [
