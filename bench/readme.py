@@ -36,7 +36,6 @@ PEERS = {
     "scikit-learn SGD, triplets stored first": (
         "scikit-learn SGD, a pass over triplets written out, with the writing out"
     ),
-    "LIBLINEAR, triplets stored first": "LIBLINEAR on triplets written out, tolerance 0.1, with the writing out",
 }
 
 FACTORED_PEERS = {name: name for name in ("PyTorch, embedding bags", "LightFM, WARP, a sample")}
@@ -161,7 +160,7 @@ def anchors_sentence(results: dict[str, list[dict[str, Any]]]) -> str:
         auc = float(np.mean([record["fastspml"][0] for record in records]))
         method, published = max(anchors.PROTOCOLS[name][1].items(), key=lambda item: item[1][0])
         parts.append(f"{name}: {auc:.3f} ({method} {published[0]:.3f})")
-    return textwrap.fill(f"AUC by published protocols, beside the published AUC: {'; '.join(parts)}.", 120)
+    return textwrap.fill(f"By published protocols, AUC (as published): {'; '.join(parts)}.", 120)
 
 
 # What a method can do: learn from links, rank candidates that were not in training, take words without hand-made

@@ -25,8 +25,8 @@ MUTANTS: dict[tuple[str, str], list[tuple[str, str, str]]] = {
     ("ranking/scores.py", "test_scores.py test_measures.py"): [
         (
             "fits ignores weighting",
-            "mine.takes_counts, mine.weighting) == (",
-            "mine.takes_counts, metric.weighting) == (",
+            '("is_full", "takes_counts", "weighting", "n_features")',
+            '("is_full", "takes_counts", "n_features")',
         ),
         ("stale nodes", "NodeScores(NodesUnderMetric(self.nodes.indexed, metric), self.known)", "self"),
         ("stale known links", "return NodeScores(self.nodes, known)", "return NodeScores(self.nodes, self.known)"),
@@ -40,7 +40,7 @@ MUTANTS: dict[tuple[str, str], list[tuple[str, str, str]]] = {
     ],
     ("selection/folds.py", "test_selection.py"): [
         ("prepared ignores weighting", "key = (repr(learner.weighting), ", 'key = ("", '),
-        ("unusable folds by any", "if all(network.n_triplets > 0", "if any(network.n_triplets > 0"),
+        ("unusable folds by any", "if all(fold.training[q]", "if any(fold.training[q]"),
         ("held-out nodes are trained on", "[split.train for split in splits]", "[split.network for split in splits]"),
         ("anchors ranked among all", ", candidates=split.test_nodes,", ","),
     ],
