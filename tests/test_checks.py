@@ -20,6 +20,7 @@ from fastspml.checks import (
     float_array,
     is_number,
     is_whole,
+    listed,
     outer_stacklevel,
     printable,
     quoted,
@@ -234,3 +235,14 @@ def test_the_level_of_a_warning_is_that_of_the_first_caller_outside_the_package(
     inside = {"__name__": "fastspml.module", "outer_stacklevel": outer_stacklevel}
     exec("def inner():\n    return outer_stacklevel()\ndef outer():\n    return inner()", inside)
     assert (outer_stacklevel(), inside["inner"](), inside["outer"]()) == (1, 2, 3)
+
+
+def test_masked_numbers_are_refused():
+    with pytest.raises(ValueError, match="weights has masked values"):
+        float_array(np.ma.masked_array([1.0, 2.0], mask=[0, 1]), "weights")
+    assert float_array(np.ma.masked_array([1.0, 2.0]), "weights").tolist() == [1.0, 2.0]
+
+
+def test_a_list_of_names_is_cut_to_300_characters():
+    assert listed(["ab", 3]) == "ab, 3"
+    assert len(listed(["x" * 90] * 9)) == 300

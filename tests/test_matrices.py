@@ -144,6 +144,16 @@ def test_canonical_counts_are_converted_to_what_a_network_has(tmp_path, dtype, i
     assert_same_csr(got.features, fs.Network(expected).features)
 
 
+def test_counts_whose_rows_are_not_sorted_are_converted_too(tmp_path):
+    with h5py.File(tmp_path / "a.h5ad", "w") as file:
+        file.attrs["encoding-type"] = np.bytes_("anndata")
+        group = file.create_group("X")
+        group.attrs["encoding-type"], group.attrs["shape"] = np.bytes_("csr_matrix"), (2, 3)
+        group["data"], group["indices"], group["indptr"] = [1, 2, 3, 0], [2, 0, 2, 1], [0, 3, 4]
+    (got,) = fs.read_networks(tmp_path / "a.h5ad")
+    assert_same_csr(got.features, fs.Network([[2, 0, 4], [0, 0, 0]]).features)
+
+
 def test_a_dense_matrix_cannot_be_mapped(tmp_path):
     write(tmp_path / "a.h5ad", SPARSE.astype(np.float32))
     with pytest.raises(ValueError, match="X of a.h5ad is not canonical .* so it cannot be mapped"):
