@@ -557,3 +557,17 @@ def test_objects_of_other_types_cost_a_sentence(named, arguments, sentence):
 def test_an_empty_column_names_no_nodes(named):
     with pytest.raises(TypeError, match="new must hold numbers, got object"):
         fs.predict_links(metrics(9)[0], named, pandas.Series([], dtype=object))
+
+
+@pytest.mark.parametrize("method", ["to_csv", "to_jsonl"])
+def test_a_table_that_cannot_be_written_leaves_the_old_file(tmp_path, monkeypatch, method):
+    def fail(descriptor):
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "links.txt"
+    path.write_text("old")
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="links.txt could not be written: No space left on device; correct that"):
+        getattr(table(), method)(path, overwrite=True)
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["links.txt"]

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
+from fastspml.checks import check_path
 from fastspml.display import counted, escaped, no_formula
+from fastspml.text_files import write_whole_text
 
 COLUMNS = ("node", "candidate", "score", "probability")
 
@@ -249,13 +251,10 @@ def _deliver(text: str, path: str | os.PathLike[str] | None, overwrite: bool) ->
     """Return a text, or write it to a file."""
     if path is None:
         return text
-    try:
-        with open(path, "w" if overwrite else "x", encoding="utf-8", newline="") as file:
-            file.write(text)
-    except FileExistsError:
-        raise FileExistsError(
-            f"{os.fspath(path)} exists already; pass overwrite=True to replace it, or choose another name."
-        ) from None
+    target = check_path(path)
+    if target.exists() and not overwrite:
+        raise FileExistsError(f"{target} exists already; pass overwrite=True to replace it, or choose another name.")
+    write_whole_text(target, text)
     return None
 
 
