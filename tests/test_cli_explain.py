@@ -90,12 +90,16 @@ def test_the_score_of_a_pair_is_that_of_predict(capsys, context, name):
         assert found["ranks_by"] == context.get("score", "distance")
 
 
-def test_the_score_of_an_unseen_candidate_is_that_of_a_node_without_links(capsys):
-    fs.save_model("ranked.h5", fs.Metric.diagonal([4.0, 1.0, 0.25], vocabulary=WORDS, score="similarity"))
+@pytest.mark.parametrize(
+    ("context", "expected"), [({}, "net: 1"), ({"unlinked_bonus": 2.0}, "net with known links: 3")]
+)
+def test_the_score_of_an_unseen_candidate_is_that_of_a_node_without_links(capsys, context, expected):
+    metric = fs.Metric.diagonal([4.0, 1.0, 0.25], vocabulary=WORDS, score="similarity", **context)
+    fs.save_model("ranked.h5", metric)
     write("nets.h5", net="ab")
     write("new.h5", new="yz")
     arguments = ["ranked.h5", "a", "z", "--networks", "nets.h5", "--new", "new.h5"]
-    assert run(capsys, *arguments)[1][0] == ["similarity", "of", "a", "to", "z", "in", "net:", "1"]
+    assert " ".join(run(capsys, *arguments)[1][0]) == f"similarity of a to z in {expected}"
 
 
 def test_a_factored_metric_shows_pairs_of_words_that_link_two_nodes(capsys):

@@ -198,7 +198,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_run_parts.py",
         "test_runs.py",
     ),
-    "cli/__init__.py": ("test_cli_main.py", "test_cli.py"),
+    "cli/__init__.py": ("test_cli_main.py", "test_cli.py", "test_cli_explain.py", "test_cli_output.py"),
     "cli/calibrate.py": ("test_cli_interface.py", "test_cli_calibrate.py"),
     "cli/completion.py": ("test_cli_interface.py", "test_cli_completion.py"),
     "cli/convert.py": ("test_cli_interface.py", "test_cli_import.py"),
