@@ -137,6 +137,19 @@ def split_fields(line: str, separator: str | None = None) -> list[str]:
     return fields
 
 
+def numbered_fields(
+    path: str | Path, problems: Problems, split: Callable[[str], list[str]] = split_fields
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the fields of each line; lines that have too many are bad."""
+    for number, line in numbered_lines(path, problems):
+        try:
+            fields = split(line)
+        except ValueError as error:
+            problems.add(path, number, str(error))
+            continue
+        yield number, fields
+
+
 def as_paths(paths: str | Path | Iterable[str | Path], what: str) -> list[Path]:
     """Return a list of paths from one path or several."""
     if isinstance(paths, (str, Path)):

@@ -17,7 +17,7 @@ from fastspml.io.readers.lines import (
     as_paths,
     check_name,
     distinct_names,
-    numbered_lines,
+    numbered_fields,
     parse_row,
     rows_to_csr,
     shown,
@@ -100,12 +100,7 @@ def _beside(path: Path) -> Path:
 def _read_papers(path: Path, problems: Problems) -> Papers:
     """Return papers and their features: lines "id value value ... label"."""
     lines: list[tuple[int, str, int, Row | str]] = []  # number, paper, fields, and the row or what is wrong with it
-    for line, text in numbered_lines(path, problems):
-        try:
-            paper, *values = _fields(text)
-        except ValueError as error:
-            problems.add(path, line, str(error))
-            continue
+    for line, (paper, *values) in numbered_fields(path, problems, _fields):
         try:
             check_name(paper, "paper")
             lines.append((line, paper, len(values) + 1, parse_row(values[:-1])))
@@ -138,13 +133,9 @@ def _read_papers(path: Path, problems: Problems) -> Papers:
 def _read_links(path: Path, papers: Papers, problems: Problems) -> np.ndarray:
     """Return links, shape (m, 2), from the citing paper to the cited one."""
     edges = []
-    for line, text in numbered_lines(path, problems):
-        try:
-            fields = _fields(text)
-            if len(fields) != 2:
-                raise ValueError(f"expected the cited and the citing paper, got {len(fields)} fields")
-        except ValueError as error:
-            problems.add(path, line, str(error))
+    for line, fields in numbered_fields(path, problems, _fields):
+        if len(fields) != 2:
+            problems.add(path, line, f"expected the cited and the citing paper, got {len(fields)} fields")
             continue
         cited, citing = (papers.positions.get(paper) for paper in fields)
         if cited is None or citing is None:

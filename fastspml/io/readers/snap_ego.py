@@ -15,6 +15,7 @@ from fastspml.io.readers.lines import (
     as_names,
     check_name,
     distinct_names,
+    numbered_fields,
     numbered_lines,
     parse_row,
     rows_to_csr,
@@ -160,12 +161,7 @@ def _read_feature_names(path: Path, n_features: int, problems: Problems) -> list
 def _read_alters(path: Path, ego: str, n_features: int, problems: Problems) -> Alters:
     """Return the alters and their features: lines "id value value ..."."""
     alters = Alters({}, [], set())
-    for line, text in numbered_lines(path, problems):
-        try:
-            node, *values = split_fields(text)
-        except ValueError as error:
-            problems.add(path, line, str(error))
-            continue
+    for line, (node, *values) in numbered_fields(path, problems):
         if node == ego or node in alters.positions:
             problems.add(path, line, f"node {shown(node)} " + ("is the ego" if node == ego else "appeared before"))
             continue
@@ -214,13 +210,9 @@ def _read_circles(path: Path, ego: str, alters: Alters, problems: Problems) -> l
 def _read_edges(path: Path, alters: Alters, problems: Problems) -> list[tuple[int, int]]:
     """Return friendships as pairs of positions: lines "id id"."""
     edges = []
-    for line, text in numbered_lines(path, problems):
-        try:
-            nodes = split_fields(text)
-            if len(nodes) != 2:
-                raise ValueError(f"expected two nodes, got {len(nodes)}")
-        except ValueError as error:
-            problems.add(path, line, str(error))
+    for line, nodes in numbered_fields(path, problems):
+        if len(nodes) != 2:
+            problems.add(path, line, f"expected two nodes, got {len(nodes)}")
             continue
         unknown = [node for node in nodes if node not in alters.positions]
         if unknown:
