@@ -14,14 +14,14 @@ import re
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from fastspml import __version__
-from fastspml.cli.output import printable
+from fastspml.cli.output import StandardOutput, printable
 
 DONE, FAILED, USAGE, RESUMABLE = 0, 1, 2, 75
 
@@ -122,7 +122,7 @@ def _run(given: list[str], command: str | None) -> int:
         return int(stop.code or 0)
     notify = _notify_json if getattr(options, "log_json", False) else _notify
     try:
-        with warnings.catch_warnings(), redirect_stdout(_Output(sys.stdout)):
+        with warnings.catch_warnings(), redirect_stdout(StandardOutput(sys.stdout)):
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = lambda message, *where: notify("warning", str(message))
             code = int(options.run(options) or DONE)
@@ -139,39 +139,6 @@ def _run(given: list[str], command: str | None) -> int:
     except (ValueError, TypeError, OSError, MemoryError, ArithmeticError, ImportError, RuntimeError) as error:
         notify("failed", str(error) or type(error).__name__)
     return FAILED
-
-
-class _Output:
-    """Standard output, whose errors say that it is."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        """Write a text."""
-        with self._named_errors():
-            return self._stream.write(text)
-
-    def flush(self) -> None:
-        """Write what is buffered."""
-        with self._named_errors():
-            self._stream.flush()
-
-    @contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            # The end of the process writes what is still buffered, and would fail, too.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
-            raise OSError(
-                f"standard output could not be written: {error.strerror}; correct that and try again."
-            ) from error
 
 
 def _advise_cache() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -139,3 +141,36 @@ def duration(seconds: float) -> str:
     if seconds < 100 * 60:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+class StandardOutput:
+    """Standard output, whose errors say that it is."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        with self._named_errors():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        with self._named_errors():
+            self._stream.flush()
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            # The end of the process writes what is still buffered, and would fail, too.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            raise OSError(
+                f"standard output could not be written: {error.strerror}; correct that and try again."
+            ) from error
